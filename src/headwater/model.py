@@ -1,0 +1,274 @@
+"""The nouns of Headwater: frozen values without behaviour of their own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SourceType(StrEnum):
+    """What a source is, and so which fetcher visits it."""
+
+    RSS = "rss"
+    WEBSITE = "website"
+    TWITTER = "twitter"
+
+
+class FailureType(StrEnum):
+    """Whether a failure may pass by itself (F1)."""
+
+    TRANSIENT = "transient"
+    PERMANENT = "permanent"
+
+
+class OutcomeKind(StrEnum):
+    """What a poll came to, in one word."""
+
+    STORED = "stored"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+
+
+class Health(StrEnum):
+    """The state of a source at a glance."""
+
+    NEW = "new"
+    OK = "ok"
+    FAILING = "failing"
+    DISABLED = "disabled"
+
+
+class SkipReason(StrEnum):
+    """Why an entry did not become a post, in the order in which reasons are tried."""
+
+    ALREADY_SEEN = "alreadySeen"
+    DUPLICATE = "duplicate"
+    TOO_OLD = "tooOld"
+    BEFORE_CREATION = "beforeCreation"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who owns podcasts and API keys."""
+
+    id: str
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Podcast:
+    """What sources are gathered for."""
+
+    id: str
+    user_id: str
+    name: str
+    created_at: datetime
+    max_article_age_days: int | None = None
+    dedupe_across_sources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """`ETag` and `Last-Modified` of the last whole answer, sent back to ask for changes only."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A time before which a host, or one source, must not be asked (P9)."""
+
+    until: datetime
+    set_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is watched: a person's settings first, then the state that polls keep."""
+
+    id: str
+    podcast_id: str
+    type: SourceType
+    url: str
+    created_at: datetime
+    label: str | None = None
+    enabled: bool = True
+    poll_interval_minutes: int = 30
+    poll_delay_seconds: int | None = None
+    max_failures: int | None = None
+    max_backoff_hours: int | None = None
+    late_entry_hours: int | None = None
+    aggregate: bool | None = None
+    include_history: bool = False
+
+    last_polled: datetime | None = None
+    last_success_at: datetime | None = None
+    last_seen_id: str | None = None
+    consecutive_failures: int = 0
+    last_failure_type: FailureType | None = None
+    failing_since: datetime | None = None
+    last_error: str | None = None
+    disabled_reason: str | None = None
+
+    # private state of the rules
+    host: str | None = None  # of the URL, normalised (P1)
+    first_poll_done: bool = False  # P7: a poll has succeeded; last_polled cannot tell
+    requested_at: datetime | None = None  # S9
+    permanent_failures: int = 0  # F3: the permanent ones in a row
+    permanent_kind: str | None = None  # `404`, `DNS`, or `permanent` once they differ
+    validators: Validators = Validators()
+    body_hash: str | None = None
+    seen_keys: tuple[str, ...] = ()  # R2: keys of the entries dated exactly last_seen_id
+    late_keys_kept: bool = False  # R8: the keys of this source's entries are remembered
+    hold: Hold | None = None  # P9 with hold-scope `source`
+    generation: int = 0  # D4: moves with every poll and every edit that makes a poll stale
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A source with what a poll must know of its podcast."""
+
+    source: Source
+    user_id: str
+    max_article_age_days: int | None = None  # the podcast's own, if set
+    dedupe_across_sources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item as fetched, already plain text."""
+
+    id: str | None
+    title: str
+    url: str | None
+    published_at: datetime | None
+    author: str | None
+    body: str
+    plain_body: str | None = None  # the body without the title that R5 put in front of it
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """An entry that was admitted."""
+
+    id: str
+    source_id: str
+    title: str
+    body: str
+    url: str
+    published_at: datetime | None
+    author: str | None
+    content_hash: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """What a script is written from: one post, or the digest of several."""
+
+    id: str
+    source_id: str
+    title: str
+    body: str
+    url: str
+    published_at: datetime | None
+    author: str | None
+    content_hash: str
+    created_at: datetime
+    is_processed: bool = False
+    post_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a fetch brought."""
+
+    status: int | None
+    entries: tuple[Entry, ...] = ()
+    unchanged: bool = False  # 304, or the very same bytes (P8)
+    complete: bool = True  # False: the document ended before its root closed (R1)
+    validators: Validators = Validators()
+    body_hash: str | None = None
+    last_seen_id: str | None = None  # X decides it itself (X2); feeds leave it to R3
+    size: int = 0  # bytes on the wire
+    redirected_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a poll failed."""
+
+    type: FailureType
+    kind: str  # `404`, `DNS`, `timeout`, ...
+    message: str
+    status: int | None = None
+    local: bool = False  # our side could not ask (O1); moves no counter (F6)
+    hold_seconds: float | None = None  # how long the answering host wants to be left alone (P9)
+    hold_host: str | None = None  # the host that answered, if not the source's own
+
+
+@dataclass(frozen=True, slots=True)
+class LateKeys:
+    """What R8 remembers after a poll: these keys, or no more keys at all."""
+
+    remember: tuple[str, ...] = ()
+    forget_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a poll decided: the source as it shall be, the posts, and the story for the history."""
+
+    before: Source
+    source: Source
+    kind: OutcomeKind
+    started_at: datetime
+    posts: tuple[Post, ...] = ()
+    skipped: Mapping[SkipReason, int] = field(default_factory=dict)
+    failure: Failure | None = None
+    status: int | None = None
+    size: int = 0
+    duration_ms: int = 0
+    redirected_to: str | None = None
+    late_keys: LateKeys | None = None
+    dedupe_in_podcast: bool = False  # D5
+    recorded: bool = True  # False: nothing was stored (on hold, discarded, preview)
+
+    @property
+    def disabled(self) -> bool:
+        """Whether this poll switched its source off (F3)."""
+        return self.before.enabled and not self.source.enabled
+
+    @property
+    def recovered(self) -> bool:
+        """Whether this poll ended a run of failures."""
+        return self.failure is None and self.before.consecutive_failures > 0
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """What is remembered of a lane between polls and over restarts (P3, P9)."""
+
+    lane: str
+    next_allowed_at: datetime | None = None
+    next_allowed_set_at: datetime | None = None
+    hold: Hold | None = None
+    last_success_at: datetime | None = None
+    resolved_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DueSource:
+    """A source that waits for its turn: all that a lane needs to know of it."""
+
+    id: str
+    lane: str | None  # None: the null lane (P4)
+    overdue_since: datetime
+    delay_seconds: float
+    requested: bool = False

@@ -1,0 +1,1 @@
+"""Decisions. No I/O, no clock, no randomness of their own."""

@@ -1,0 +1,171 @@
+"""One parse of a URL: what the lane, the address guard and the connection all go by (P1, N4)."""
+
+import ipaddress
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+import idna
+
+from headwater.errors import BadUrl
+
+MAX_URL_LENGTH = 8192
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_SAFE = "/?:@!$&'()*+,;=-._~%[]|"
+_SECRET_NAME = re.compile(
+    r"(?i)(key|token|secret|pass|pwd|auth|sig|session|credential|^sid$|^code$|^hash$|^p$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WebUrl:
+    """An http(s) URL taken apart; the host is normalised as P1 says."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str  # path and query, safe to send
+    username: str | None = None
+    password: str | None = None
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Scheme, host and port: whom credentials were given for (N6)."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def netloc(self) -> str:
+        """The host as it stands in a URL and in the Host header, with a port that is not usual."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        """The URL without its credentials."""
+        return f"{self.scheme}://{self.netloc}{self.target}"
+
+
+def parse_url(url: str) -> WebUrl:
+    """Take an absolute http(s) URL apart, or say in one line why it cannot be visited (N2)."""
+    url = url.strip()
+    if len(url) > MAX_URL_LENGTH:
+        raise BadUrl(f"the URL is longer than {MAX_URL_LENGTH} characters", field="url")
+    if _FORBIDDEN.search(url.partition("?")[0]):
+        raise BadUrl("the URL has a space, backslash or control character in it", field="url")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        raw_host = parts.hostname
+    except ValueError as error:
+        raise BadUrl(f"not a URL: {error}", field="url") from error
+    scheme = parts.scheme.lower()
+    if scheme not in _DEFAULT_PORTS:
+        named = f"{scheme}: URLs are" if scheme else "a URL without http:// or https:// is"
+        raise BadUrl(f"{named} not supported; use http:// or https://", field="url")
+    if not raw_host:
+        raise BadUrl("the URL has no host", field="url")
+    if port == 0:
+        raise BadUrl("the URL has port 0", field="url")
+    return WebUrl(
+        scheme=scheme,
+        host=normal_host(raw_host),
+        port=port if port is not None else _DEFAULT_PORTS[scheme],
+        target=_target(parts.path, parts.query),
+        username=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+    )
+
+
+def follow(base: WebUrl, location: str) -> WebUrl:
+    """Resolve a redirect's target; credentials stay with the origin they were given for (N6)."""
+    target = parse_url(urljoin(str(base), location.strip().replace(" ", "%20")))
+    if target.username is None and target.origin == base.origin:
+        return replace(target, username=base.username, password=base.password)
+    return target
+
+
+def normal_host(host: str) -> str:
+    """Lower case, IDNA A-label, no trailing dot, canonical form of IP addresses (P1)."""
+    if ":" in host:
+        return _ipv6(host)
+    try:
+        ascii_host = host if host.isascii() else idna.encode(host, uts46=True).decode("ascii")
+    except (idna.IDNAError, UnicodeError) as error:
+        raise BadUrl(f"the host {host!r} is not a valid name", field="url") from error
+    name = unquote(ascii_host).lower()
+    name = name[:-1] if name.endswith(".") else name
+    if _ends_in_number(name):
+        return _ipv4(name)
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        raise BadUrl(f"the host {host!r} is not a valid name", field="url")
+    return name
+
+
+@lru_cache(maxsize=65536)
+def url_host(url: str) -> str | None:
+    """The normalised host of a URL, or None where it has none (P4)."""
+    try:
+        return parse_url(url).host
+    except BadUrl:
+        return None
+
+
+def masked(url: str) -> str:
+    """The URL as it may be shown: no user-info, no secret-looking query values (U6)."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return _mask_query(url)
+    authority, slash, tail = re.split(r"([/?#]|$)", rest, maxsplit=1)
+    return _mask_query(f"{scheme}://{authority.rpartition('@')[2]}{slash}{tail}")
+
+
+def _mask_query(url: str) -> str:
+    head, mark, query = url.partition("?")
+    if not mark:
+        return url
+    return head + mark + "&".join(_mask_pair(pair) for pair in query.split("&"))
+
+
+def _mask_pair(pair: str) -> str:
+    name, equals, value = pair.partition("=")
+    return f"{name}=***" if equals and value and _SECRET_NAME.search(name) else pair
+
+
+def _target(path: str, query: str) -> str:
+    safe_path = quote(path or "/", safe=_SAFE)
+    return f"{safe_path}?{quote(query, safe=_SAFE)}" if query else safe_path
+
+
+def _ipv6(host: str) -> str:
+    try:
+        return str(ipaddress.IPv6Address(host.partition("%")[0]))
+    except ValueError as error:
+        raise BadUrl(f"{host!r} is not an IPv6 address", field="url") from error
+
+
+def _ends_in_number(name: str) -> bool:
+    return _NUMBER.fullmatch(name.rpartition(".")[2]) is not None
+
+
+def _ipv4(name: str) -> str:
+    """Read an address in any spelling a C library would take: octal, hexadecimal, short (N4)."""
+    labels = name.split(".")
+    if len(labels) > 4 or not all(_NUMBER.fullmatch(label) for label in labels):
+        raise BadUrl(f"{name!r} is not an IPv4 address", field="url")
+    *heads, last = (_number(label) for label in labels)
+    if any(head > 255 for head in heads) or last >= 256 ** (4 - len(heads)):
+        raise BadUrl(f"{name!r} is not an IPv4 address", field="url")
+    value = last + sum(head << (24 - 8 * index) for index, head in enumerate(heads))
+    return str(ipaddress.IPv4Address(value))
+
+
+def _number(label: str) -> int:
+    try:
+        if label[:2] in ("0x", "0X"):
+            return int(label[2:] or "0", 16)
+        return int(label, 8) if label[0] == "0" and len(label) > 1 else int(label, 10)
+    except ValueError as error:
+        raise BadUrl(f"{label!r} is no number of an IPv4 address", field="url") from error
