@@ -72,6 +72,15 @@ class Podcast:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedSecret:
+    """An API key as it is stored: encrypted, with the name of the key that opens it (U5)."""
+
+    key_id: str
+    nonce: bytes
+    ciphertext: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Validators:
     """`ETag` and `Last-Modified` of the last whole answer, sent back to ask for changes only."""
 
@@ -222,6 +231,17 @@ class LateKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class Visit:
+    """What a poll leaves behind at a lane: when it may be visited again, and that it is good."""
+
+    lane: str
+    ended_at: datetime
+    next_allowed_at: datetime | None = None  # P3; None: there is no delay
+    succeeded: bool = False  # O3
+    resolved: bool = False  # O2: its name had an address
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a poll decided: the source as it shall be, the posts, and the story for the history."""
 
@@ -237,6 +257,9 @@ class Outcome:
     duration_ms: int = 0
     redirected_to: str | None = None
     late_keys: LateKeys | None = None
+    hold: Hold | None = None  # for the lane of the host that answered (P9)
+    hold_lane: str | None = None
+    visits: tuple[Visit, ...] = ()
     dedupe_in_podcast: bool = False  # D5
     recorded: bool = True  # False: nothing was stored (on hold, discarded, preview)
 
@@ -249,6 +272,25 @@ class Outcome:
     def recovered(self) -> bool:
         """Whether this poll ended a run of failures."""
         return self.failure is None and self.before.consecutive_failures > 0
+
+
+@dataclass(frozen=True, slots=True)
+class PollRecord:
+    """A poll as the history keeps it."""
+
+    id: int
+    source_id: str
+    started_at: datetime
+    duration_ms: int
+    outcome: OutcomeKind
+    status: int | None
+    size: int
+    new_posts: int
+    skipped: Mapping[SkipReason, int]
+    failure_type: FailureType | None
+    failure_kind: str | None
+    error: str | None
+    redirected_to: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""How right the readers are on real documents."""

@@ -1,0 +1,213 @@
+"""How often the feed reader agrees with the facts that others state about real feeds.
+
+Run it with `python -m bench.scores.feeds [CORPUS]`, or with HEADWATER_CORPUS set.
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+from headwater.errors import NotAFeed
+from headwater.fetch.dates import parse_date
+from headwater.fetch.feed import Feed, parse_feed
+from headwater.model import Entry
+
+FACTS = ("title", "link", "id", "published", "author", "body")
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """One fact that we tell otherwise."""
+
+    file: str
+    index: int | None
+    kind: str
+    expected: object
+    got: object
+    policy: bool
+
+
+@dataclass(slots=True)
+class Score:
+    """Facts told right, per kind; `policy` facts are choices of their origin, counted apart."""
+
+    right: Counter[str] = field(default_factory=Counter)
+    total: Counter[str] = field(default_factory=Counter)
+    policy_right: int = 0
+    policy_total: int = 0
+    misses: list[Miss] = field(default_factory=list)
+    errors: list[tuple[str, str]] = field(default_factory=list)  # anything but NotAFeed
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    files: int = 0
+    prefixed: int = 0  # bodies that R5's same-body rule put a title in front of
+
+    @property
+    def share(self) -> float:
+        """The share of facts that are right, from 0 to 1, policy facts left out."""
+        return self.right.total() / max(1, self.total.total())
+
+    def count(self, miss: Miss, *, is_right: bool) -> None:
+        """Add one judged fact."""
+        if miss.policy:
+            self.policy_total += 1
+            self.policy_right += is_right
+        else:
+            self.total[miss.kind] += 1
+            self.right[miss.kind] += is_right
+        if not is_right:
+            self.misses.append(miss)
+
+
+def score(corpus: Path) -> Score:
+    """Read every feed of the corpus and compare what its origin states."""
+    result = Score()
+    manifest = json.loads((corpus / "feeds" / "manifest.json").read_text())
+    for case in manifest["files"]:
+        _judge(corpus / "feeds" / case["file"], case, result)
+    return result
+
+
+def score_dates(corpus: Path) -> tuple[int, int, list[tuple[str, str | None, str | None]]]:
+    """Right, total and the misses among the date strings of the corpus."""
+    dates = json.loads((corpus / "feeds" / "dates.json").read_text())["dates"]
+    misses = [
+        (case["input"], case["expected"], got)
+        for case in dates
+        if (got := _stamp(parse_date(case["input"]))) != case["expected"]
+    ]
+    return len(dates) - len(misses), len(dates), misses
+
+
+def _judge(path: Path, case: dict[str, Any], result: Score) -> None:
+    result.files += 1
+    expected = case["expected"] or {}
+    try:
+        feed = parse_feed(path.read_bytes(), content_type=case["content_type"], url=case["url"])
+    except NotAFeed as error:
+        result.refused.append((case["file"], str(error)))
+        feed = Feed((), True, None)
+    except Exception as error:
+        result.errors.append((case["file"], repr(error)))
+        feed = Feed((), True, None)
+    result.prefixed += sum(entry.plain_body is not None for entry in feed.entries)
+    for index, kind, wanted, got, is_right, policy in _judged(expected, feed, case["url"]):
+        miss = Miss(case["file"], index, kind, wanted, got, policy)
+        result.count(miss, is_right=is_right)
+
+
+def _judged(
+    expected: dict[str, Any], feed: Feed, url: str
+) -> Iterator[tuple[int | None, str, object, object, bool, bool]]:
+    count = expected.get("n_entries")
+    if count is not None:
+        yield None, "n", count, len(feed.entries), count == len(feed.entries), False
+    about = expected.get("feed") or {}
+    if "title" in about:
+        is_right = _same(feed.title, about["title"], about.get("title_raw"))
+        # A feed's own address in place of a title is what one origin shows, not what the feed has.
+        policy = not is_right and about["title"].startswith("http")
+        yield None, "feed title", about["title"], feed.title, is_right, policy
+    for facts in expected.get("entries", ()):
+        index = facts["index"]
+        entry = feed.entries[index] if index < len(feed.entries) else None
+        for kind in FACTS:
+            if kind in facts:
+                got, is_right = _compared(kind, facts, entry, url)
+                yield index, kind, facts[kind], got, is_right, bool(facts.get("policy"))
+
+
+def _compared(
+    kind: str, facts: dict[str, Any], entry: Entry | None, url: str
+) -> tuple[object, bool]:
+    if entry is None:
+        return None, False
+    return _JUDGES[kind](facts, entry, url)
+
+
+def _title(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+    if not facts["title"]:  # R5 derives one
+        return entry.title, entry.title == entry.body[:100].strip()
+    return entry.title, _same(entry.title, facts["title"], facts.get("title_raw"))
+
+
+def _link(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+    wanted = facts["link"]
+    if wanted is None:  # R5 falls back to the id, then to the source
+        return entry.url, entry.url in (entry.id, url)
+    return entry.url, _same(entry.url, wanted, urljoin(url, wanted))
+
+
+def _id(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+    return entry.id, _same(entry.id, facts["id"])
+
+
+def _published(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+    got = _stamp(entry.published_at)
+    return got, got == facts["published"]
+
+
+def _author(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+    return entry.author, _same(entry.author, facts["author"], *facts.get("author_any", ()))
+
+
+def _body(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+    body = entry.body if entry.plain_body is None else entry.plain_body
+    if not facts["body"]:  # R5 derives one
+        return body, body in (entry.title, entry.url)
+    return body, _same(body, facts["body"], *facts.get("body_any", ()))
+
+
+_Judge = Callable[[dict[str, Any], Entry, str], tuple[object, bool]]
+_JUDGES: dict[str, _Judge] = {
+    "title": _title,
+    "link": _link,
+    "id": _id,
+    "published": _published,
+    "author": _author,
+    "body": _body,
+}
+
+
+def _same(got: str | None, *wanted: str | None) -> bool:
+    """Whether the text is one of these, white space taken out."""
+    return _bare(got) in {_bare(text) for index, text in enumerate(wanted) if text or not index}
+
+
+def _bare(text: str | None) -> str:
+    return "".join((text or "").split())
+
+
+def _stamp(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+
+
+def main() -> None:
+    """Print a compact table, then the misses."""
+    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("HEADWATER_CORPUS")
+    if named is None:
+        sys.exit("name the folder of the corpus, or set HEADWATER_CORPUS")
+    result = score(Path(named))
+    for miss in result.misses:
+        where = miss.file if miss.index is None else f"{miss.file}[{miss.index}]"
+        mark = "policy" if miss.policy else "MISS"
+        print(f"{mark:6} {miss.kind:10} {where}: {str(miss.expected)[:90]!r} != {str(miss.got)[:90]!r}")
+    for kind in sorted(result.total):
+        print(f"{kind:12} {result.right[kind]:5} / {result.total[kind]}")
+    print(f"{'all':12} {result.right.total():5} / {result.total.total()} = {result.share:.2%}")
+    print(f"{'policy':12} {result.policy_right:5} / {result.policy_total}")
+    right, total, dates = score_dates(Path(named))
+    print(f"{'dates.json':12} {right:5} / {total} {dates or ''}")
+    print(f"{result.files} files, {len(result.refused)} refused, {len(result.errors)} exceptions")
+    for file, error in (*result.refused, *result.errors):
+        print(f"  {file}: {error}")
+
+
+if __name__ == "__main__":
+    main()

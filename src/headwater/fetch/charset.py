@@ -1,0 +1,132 @@
+"""Bytes of a document -> text: byte order mark, HTTP header, declaration, then the likely guess."""
+
+import codecs
+import re
+from functools import lru_cache
+
+_BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark starts with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_BARE_STARTS = (  # how `<?xm`, `<rss` or `{` look where no mark tells the encoding
+    (re.compile(rb"[<{\[\s]\x00\x00\x00"), "utf-32-le"),
+    (re.compile(rb"\x00\x00\x00[<{\[\s]"), "utf-32-be"),
+    (re.compile(rb"[<{\[\s]\x00[^\x00]\x00"), "utf-16-le"),
+    (re.compile(rb"\x00[<{\[\s]\x00[^\x00]"), "utf-16-be"),
+    (re.compile(rb"\x4c\x6f\xa7\x94"), "cp037"),  # EBCDIC `<?xm`
+)
+_HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
+_DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']\s*([\w.:-]{1,40})""")
+_WIDE = ("utf-16", "utf-32", "utf_16", "utf_32")
+
+# Labels that mean a larger set than they say, the way browsers read them.
+_MEANT = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "hz": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+}
+_ALIASES = {
+    "x-sjis": "cp932",
+    "windows-31j": "cp932",
+    "ks_c_5601": "cp949",
+    "windows-949": "cp949",
+    "x-gbk": "gb18030",
+    "x-x-big5": "big5hkscs",
+    "x-mac-roman": "mac-roman",
+    "macintosh": "mac-roman",
+    "windows-874": "cp874",
+    "unicode": "utf-8",
+}
+# Python has codecs that are no encodings of text (zip, punycode …): name those we trust.
+_TRUSTED = re.compile(
+    r"(utf-(8|16|32)|cp\d|iso8859|iso2022|koi8|mac-|gb|big5|euc|shift_jis|johab|tis|ptcp|kz|hp-rom)"
+)
+
+
+def decoded(data: bytes, content_type: str | None = None) -> str:
+    """The text of a document in whatever encoding it comes; nothing is an error (R1)."""
+    for mark, name in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(name, "replace")
+    head = data[:4]
+    for pattern, name in _BARE_STARTS:
+        if pattern.match(head):
+            return data.decode(name, "replace")
+    for label in (http_charset(content_type), _declared(data)):
+        text = _strictly(data, label)
+        if text is not None:
+            return text
+    return _guessed(data)
+
+
+def http_charset(content_type: str | None) -> str | None:
+    """The charset that an HTTP content type names."""
+    found = _HTTP_CHARSET.search(content_type) if content_type else None
+    return found[1] if found else None
+
+
+@lru_cache(maxsize=256)
+def codec_name(label: str) -> str | None:
+    """The Python codec for a label, widened as browsers do; None where it is no text encoding."""
+    label = label.strip().lower()
+    if label in _ALIASES:
+        return _ALIASES[label]
+    try:
+        name = codecs.lookup(label).name
+    except (LookupError, ValueError, UnicodeError):
+        return None
+    name = _MEANT.get(name, name)
+    return name if _TRUSTED.match(name) else None
+
+
+def _declared(data: bytes) -> str | None:
+    found = _DECLARED.search(data, 0, 1024)
+    return found[1].decode("ascii", "ignore") if found else None
+
+
+def _strictly(data: bytes, label: str | None) -> str | None:
+    name = codec_name(label) if label else None
+    if name is None or name.startswith(_WIDE):  # a wide one would have shown in the first bytes
+        return None
+    try:
+        return data.decode(name)
+    except UnicodeError:
+        if name == "utf-8":
+            return None
+        # A stray byte must not turn a whole Japanese feed into Latin letters.
+        text = data.decode(name, "replace")
+        return text if text.count("\ufffd") * 100 <= len(text) else None
+
+
+def _guessed(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+    if text.count("\ufffd") * 200 <= len(text):
+        return data.decode("utf-8", "headwater.windows")
+    return data.decode("cp1252", "replace")
+
+
+def _as_windows(error: UnicodeError) -> tuple[str, int]:
+    """Read the bytes that are no UTF-8 as windows-1252: somebody pasted them in."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    if error.end == len(error.object):  # cut in the middle of a character
+        return "", error.end
+    return wrong.decode("cp1252", "replace"), error.end
+
+
+codecs.register_error("headwater.windows", _as_windows)

@@ -1,0 +1,217 @@
+"""Connections: who may be connected to, and what may come back over the wire (N3, N4, N7, N11)."""
+
+import errno
+import functools
+import socket  # noqa: TID251  the guard makes the sockets of the one client (N4)
+from collections.abc import Callable, Sequence
+from itertools import islice
+from ssl import SSLContext
+from typing import Any
+
+from aiohttp import (  # noqa: TID251  the inner half of headwater.fetch.http
+    ClientConnectionError,
+    ClientOSError,
+    ClientPayloadError,
+    ServerDisconnectedError,
+    TCPConnector,
+)
+from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: TID251
+from aiohttp.client_proto import ResponseHandler  # noqa: TID251
+from aiohttp.connector import AddrInfoType  # noqa: TID251
+
+from headwater.errors import AddressRefused, FetchError, TooLarge
+from headwater.fetch.address import Allowed, refusal
+from headwater.fetch.names import Names
+
+MAX_HEADER_BYTES = 65_536
+MAX_HEADERS = 200
+MAX_INFORMATIONAL = 10
+_HEAD_SLICE = 8_192  # bytes of a head that are read at a time, before the limits are looked at
+_KEEP_ALIVE_SECONDS = 5.0  # for the next source of the same lane
+_MAX_IDLE = 64  # kept connections in all: a thousand hosts a second must not use up descriptors
+_MAX_ADDRESSES = 4  # of each family, that are tried
+
+
+class Refused(PermissionError):
+    """The address guard let no socket be made."""
+
+
+class Unanswered(ClientConnectionError):
+    """A new connection broke before the answer; only a kept one is worth another try (N11)."""
+
+
+class Wire(ResponseHandler):
+    """One connection, with the limits that the library does not have."""
+
+    def __init__(self, *, max_wire_bytes: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._max_wire_bytes = max_wire_bytes
+        self._requests = 0
+        self._wire_bytes = 0
+        self._informational = 0
+        self._is_answered = False  # the final head is here
+        self._is_complete = False  # and all of the body
+
+    def set_response_params(self, **options: Any) -> None:
+        """Begin to wait for an answer."""
+        self._requests += 1
+        self._wire_bytes = self._informational = 0
+        self._is_answered = self._is_complete = False
+        super().set_response_params(**options)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came over the wire, unless nobody asked for it (N11) or it is too much."""
+        if self._is_complete:
+            self._should_close = True
+            self.abort()
+            return
+        self._wire_bytes += len(data)
+        if self._is_answered:
+            super().data_received(data)
+        else:
+            self._head_received(data)
+        if self._wire_bytes > self._max_wire_bytes:
+            self.fail(TooLarge("the answer is too large for what it says"))
+        payload = self._payload
+        self._is_complete = self._is_answered and (payload is None or payload.is_eof())
+
+    def _head_received(self, data: bytes) -> None:
+        """Read a head piece by piece, so that a flood of heads ends at its first few (H2)."""
+        if len(data) <= _HEAD_SLICE:
+            super().data_received(data)
+        else:
+            for at in range(0, len(data), _HEAD_SLICE):
+                if self._is_answered or self._exception is not None:
+                    super().data_received(data[at:])
+                    break
+                super().data_received(data[at : at + _HEAD_SLICE])
+        if not self._is_answered and self._wire_bytes > MAX_HEADER_BYTES:
+            self.fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        """Take a head that was read; informational ones are only counted."""
+        message = data[0]
+        if self._is_answered:  # a second answer to one question
+            self._should_close = True
+        elif 100 <= message.code < 200 and message.code != 101:
+            self._informational += 1
+            if self._informational > MAX_INFORMATIONAL:
+                self.fail(TooLarge(f"more than {MAX_INFORMATIONAL} informational responses"))
+        else:
+            self._is_answered = True
+            head = sum(len(name) + len(value) + 4 for name, value in message.raw_headers)
+            if head > MAX_HEADER_BYTES:
+                self.fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
+            else:
+                super().feed_data(data, size)
+
+    def fail(self, error: FetchError) -> None:
+        """End the connection for a reason of ours."""
+        if self._exception is None:
+            self.set_exception(error)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
+        """Tell both who waits for the head and who waits for the body."""
+        if self._requests <= 1 and isinstance(exc, (ClientOSError, ServerDisconnectedError)):
+            cause = exc
+            exc = Unanswered("the connection was closed before the answer")
+            exc.__cause__ = exc_cause or cause
+        elif exc_cause is not None and exc_cause is not exc:
+            exc.__cause__ = exc_cause
+        super().set_exception(exc)
+        if self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(exc)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Take a body that ends with its connection for whole only if that was closed (N10)."""
+        payload = self._payload
+        if exc is not None and payload is not None and not payload.is_eof():
+            payload.set_exception(ClientPayloadError("the connection was reset"), exc)
+        super().connection_lost(exc)
+
+    def close(self) -> None:
+        """Close at once: nobody is kept waiting for by a peer that does not say goodbye."""
+        self.abort()
+
+
+class Connector(TCPConnector):
+    """Opens guarded connections and keeps a few of them for a moment."""
+
+    def __init__(
+        self,
+        *,
+        names: Names,
+        allowed: Allowed,
+        max_wire_bytes: int,
+        tls: SSLContext | None = None,
+    ) -> None:
+        super().__init__(
+            resolver=_Resolver(names, allowed),
+            socket_factory=guarded_socket(allowed),
+            use_dns_cache=False,  # the resolver has its own, which knows how long answers live
+            ssl=True if tls is None else tls,
+            limit=0,  # the client counts, before any time limit runs
+            keepalive_timeout=_KEEP_ALIVE_SECONDS,
+        )
+        self._factory = functools.partial(Wire, max_wire_bytes=max_wire_bytes, loop=self._loop)
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        is_full = len(self._conns) >= _MAX_IDLE
+        super()._release(key, protocol, should_close=should_close or is_full)
+
+
+class _Resolver(AbstractResolver):
+    """Names for the connector; one refused address refuses the whole answer (N4)."""
+
+    def __init__(self, names: Names, allowed: Allowed) -> None:
+        self._names = names
+        self._allowed = allowed
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await self._names.addresses(host)
+        judge(host, found, self._allowed)
+        return [
+            ResolveResult(
+                hostname=host, host=address, port=port, family=family, proto=0, flags=0
+            )
+            for address in _few_of_each_family(found)
+        ]
+
+    async def close(self) -> None:
+        """Leave the names to their owner."""
+
+
+def judge(host: str, addresses: Sequence[str], allowed: Allowed) -> None:
+    """Raise AddressRefused if any of a host's addresses may not be visited."""
+    for address in addresses:
+        why = refusal(address, allowed)
+        if why is not None:
+            where = host if host == address else f"{host} leads to {address}, which"
+            raise AddressRefused(
+                f"{where} is not a public address ({why}); "
+                "app.fetch.allow-private-networks can allow it"
+            )
+
+
+def guarded_socket(allowed: Allowed) -> Callable[[AddrInfoType], socket.socket]:
+    """Make sockets for allowed addresses only: judged is the very address connected to (N4)."""
+
+    def open_socket(info: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, address = info
+        why = refusal(str(address[0]), allowed)
+        if why is not None:
+            raise Refused(errno.EACCES, f"{address[0]} is not a public address ({why})")
+        return socket.socket(family=family, type=kind, proto=protocol)
+
+    return open_socket
+
+
+def _few_of_each_family(addresses: Sequence[str]) -> list[str]:
+    """Some of many addresses: a stranger's list must not become a row of attempts."""
+    ipv4 = islice((a for a in addresses if ":" not in a), _MAX_ADDRESSES)
+    ipv6 = islice((a for a in addresses if ":" in a), _MAX_ADDRESSES)
+    return [*ipv4, *ipv6]

@@ -1,0 +1,61 @@
+"""A feed document -> entries: RSS, RDF, Atom, CDF and JSON Feed, broken or not (R1, R4-R6)."""
+
+from dataclasses import dataclass
+
+from headwater.errors import NotAFeed
+from headwater.fetch.charset import decoded
+from headwater.fetch.drafts import Reading, finished
+from headwater.fetch.jsonfeed import read_json
+from headwater.fetch.repair import feed_start, first_tag
+from headwater.fetch.xmlfeed import read_xml
+from headwater.model import Entry
+from headwater.rules.urls import masked
+
+_BLANK = " \t\r\n\ufeff\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What a feed document holds."""
+
+    entries: tuple[Entry, ...]
+    complete: bool  # False: the document ended before its root element closed (R1)
+    title: str | None
+
+
+def parse_feed(data: bytes, *, content_type: str | None = None, url: str) -> Feed:
+    """Read a feed of any format and encoding; `url` is the source's. Raises NotAFeed only."""
+    text = decoded(data, content_type).lstrip(_BLANK)
+    if not text:
+        raise NotAFeed(f"the answer is empty, not a feed: {masked(url)}")
+    if text[0] in "{[":
+        reading = read_json(text, url)
+        if reading is None:
+            raise NotAFeed(f"the answer is JSON, but not a JSON Feed: {masked(url)}")
+    else:
+        reading = _read_markup(text, url)
+    return Feed(finished(reading.drafts, url), reading.complete, reading.title)
+
+
+def read_feed(data: bytes, *, content_type: str | None = None, url: str) -> list[Entry]:
+    """The entries of a feed document as plain text, with R5 applied; raises NotAFeed."""
+    return list(parse_feed(data, content_type=content_type, url=url).entries)
+
+
+def _read_markup(text: str, url: str) -> Reading:
+    document = text.encode("utf-8", "replace")  # lone surrogates from odd encodings
+    start = feed_start(document)
+    reading = None if start is None else read_xml(document[start:], url)
+    if reading is not None:
+        return reading
+    match first_tag(document):
+        case None:
+            what = "the answer is neither XML nor JSON, so it is no feed"
+        case "html" | "head" | "body":
+            what = (
+                "the answer is an HTML page, not a feed; "
+                "use the address of its feed, or the type website"
+            )
+        case name:
+            what = f"the answer is XML, but not a feed (its first element is <{name[:40]}>)"
+    raise NotAFeed(f"{what}: {masked(url)}")

@@ -1,0 +1,119 @@
+"""The text of one element of a feed, whatever its markup and escaping (R4)."""
+
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from html import escape, unescape
+
+from lxml import etree
+
+from headwater.fetch.text import html_to_text, one_line
+
+_PLAIN_TYPES = frozenset({"text", "text/plain", "plain"})
+_HTML_TYPES = frozenset({"html", "text/html"})
+_BINARY_TYPES = ("image/", "audio/", "video/", "font/", "application/pdf", "application/zip")
+_KNOWN_TAG = re.compile(
+    r"</?(?:a|abbr|acronym|address|article|b|big|blink|blockquote|br|center|cite|code|dd|del|dfn|"
+    r"div|dl|dt|em|embed|figure|font|frame|h[1-6]|hr|i|iframe|img|ins|kbd|li|link|meta|nobr|object|"
+    r"ol|p|pre|q|s|samp|script|section|small|span|strike|strong|style|sub|sup|table|tbody|td|tfoot|"
+    r"th|thead|tr|tt|u|ul|var|video|applet)(?=[\s/>])[^<>]*+>",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_PREFIXED_TAG = re.compile(r"(</?)[A-Za-z][\w.-]*:(?=[A-Za-z])")
+_NAME_THEN_ADDRESS = re.compile(r"(.+?)\s*[<(]\s*(?:mailto:)?[^\s<>()@]+@[^\s<>()@]+\s*[)>]")
+_ADDRESS_THEN_NAME = re.compile(r"[^\s<>()@]+@[^\s<>()@]+\s*\(([^()]+)\)")
+_NAME_PARTS = ("name", "email", "uri")
+
+
+def body_text(element: etree._Element, *, atom: bool) -> str:
+    """The plain text of content or a summary."""
+    return _text(element, atom=atom, short=False)
+
+
+def title_text(element: etree._Element, *, atom: bool) -> str:
+    """The plain text of a title: only known tags are taken for markup, `Vec<T>` is not."""
+    return _text(element, atom=atom, short=True)
+
+
+def title_of_html(text: str) -> str:
+    """The same for a title that is a string already."""
+    if "<" not in text and "&" not in text:
+        return one_line(text)
+    if "<" in text and _KNOWN_TAG.search(text):
+        return html_to_text(text)
+    return one_line(unescape(text)) if len(text) < 100_000 else html_to_text(text)
+
+
+def author_text(element: etree._Element) -> str:
+    """The name of a person, else the address, whether in parts or in one string."""
+    if len(element) == 0:
+        return person(element.text or "")
+    parts: dict[str, str] = {}
+    for child in element:
+        name = child.tag.rpartition("}")[2].rpartition(":")[2].lower()
+        if name in _NAME_PARTS:
+            parts.setdefault(name, one_line(child.text or ""))
+    found = next((parts[name] for name in _NAME_PARTS if parts.get(name)), None)
+    return html_to_text(_markup_inside(element)) if found is None else found
+
+
+def person(text: str) -> str:
+    """The name in `me@example.org (Name)` and its other spellings."""
+    text = one_line(text)
+    if "@" in text and len(text) < 1000:
+        found = _NAME_THEN_ADDRESS.fullmatch(text) or _ADDRESS_THEN_NAME.fullmatch(text)
+        if found:
+            return found[1].strip(" \"'")
+    return html_to_text(text) if "<" in text or "&" in text else text
+
+
+def _text(element: etree._Element, *, atom: bool, short: bool) -> str:
+    if len(element):
+        return html_to_text(_markup_inside(element))
+    text = element.text
+    if not text:
+        return ""
+    attributes = element.attrib
+    if attributes:
+        kind = attributes.get("type", "").strip().lower()
+        mode = attributes.get("mode")
+        if kind or mode:
+            return _typed(text, kind, mode, atom=atom, short=short)
+    return _untyped(text, atom=atom, short=short)
+
+
+def _typed(text: str, kind: str, mode: str | None, *, atom: bool, short: bool) -> str:
+    if kind.startswith(_BINARY_TYPES):
+        return ""
+    if mode == "base64" or kind == "application/octet-stream":
+        return html_to_text(_from_base64(text))
+    if kind in _HTML_TYPES or (mode == "escaped" and kind not in _PLAIN_TYPES):
+        return html_to_text(text)
+    if kind in _PLAIN_TYPES or "xhtml" in kind or kind.endswith(("/xml", "+xml")):
+        return one_line(text)
+    return _untyped(text, atom=atom, short=short)
+
+
+def _untyped(text: str, *, atom: bool, short: bool) -> str:
+    if "<" not in text and "&" not in text:
+        return one_line(text)
+    if atom and not (_KNOWN_TAG.search(text) or _REFERENCE.search(text)):
+        return one_line(text)  # Atom's default is text, but many escape HTML without saying so
+    return title_of_html(text) if short else html_to_text(text)
+
+
+def _markup_inside(element: etree._Element) -> str:
+    """The content of an element as HTML, whatever prefix its tags have."""
+    try:
+        inner = "".join(etree.tostring(child, encoding="unicode") for child in element)
+    except (etree.LxmlError, UnicodeError):  # characters that XML does not know
+        return escape(" ".join(str(part) for part in element.itertext()), quote=False)
+    return escape(element.text or "", quote=False) + _PREFIXED_TAG.sub(r"\1", inner)
+
+
+def _from_base64(text: str) -> str:
+    try:
+        return b64decode("".join(text.split()), validate=True).decode("utf-8")
+    except (NotBase64, ValueError):
+        return text

@@ -1,0 +1,163 @@
+"""Content encodings: inflating what a stranger deflated, in small steps and within a limit (N8)."""
+
+import io
+import zlib
+from collections.abc import Generator, Iterator
+
+import brotli  # type: ignore[import-untyped]
+import zstandard
+
+from headwater.errors import BrokenBody, TooLarge
+
+ACCEPT_ENCODING = "gzip, deflate, br, zstd"
+_STEP = 65_536  # bytes of output after which the limit is checked
+_BROTLI_LIMIT = 16_384  # its first buffer is of 32 KiB; one more would go over the step
+_SLICE = 16_384  # bytes of input at a time: what is left over is copied, so it stays small
+_MAX_MEMBERS = 10_000  # a gzip member costs time of its own, however little is in it
+_MAX_ZSTD_WINDOW = 8 * 1024 * 1024
+_ZSTD_MAGIC = 0xFD2FB528
+# what servers write where there is no encoding at all
+_PLAIN = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
+
+
+def encoding_of(header: str | None) -> str | None:
+    """The one encoding that a `Content-Encoding` header names, or None where there is none."""
+    if header is None:
+        return None
+    names = [name for part in header.split(",") if (name := part.strip().lower()) not in _PLAIN]
+    if len(names) > 1:
+        raise BrokenBody("the body is encoded more than once, which we do not read")
+    if not names:
+        return None
+    name = names[0].removeprefix("x-")
+    if name not in _DECODERS:
+        raise BrokenBody("the body has a content encoding that we did not ask for")
+    return name
+
+
+def inflate(body: bytes, encoding: str, *, limit: int) -> bytes:
+    """Undo one content encoding; more than `limit` bytes of output is TooLarge."""
+    if not body:
+        return b""  # nothing was encoded: an empty answer, not a broken one
+    output = bytearray()
+    for step in _steps(body, encoding):
+        output += step
+        if len(output) > limit:
+            raise TooLarge(f"the body inflates to more than {limit} bytes")
+    return bytes(output)
+
+
+def inflate_start(body: bytes, encoding: str, *, limit: int) -> bytes:
+    """The first `limit` bytes at most of what a body, cut short as it may be, inflates to."""
+    output = bytearray()
+    try:
+        for step in _steps(body, encoding):
+            output += step
+            if len(output) >= limit:
+                break
+    except BrokenBody:
+        pass  # the start is all that is wanted
+    return bytes(output[:limit])
+
+
+def _steps(body: bytes, encoding: str) -> Iterator[bytes]:
+    try:
+        yield from _DECODERS[encoding](body)
+    except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+        raise BrokenBody(f"the body is no valid {encoding}: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _gunzip(body: bytes) -> Iterator[bytes]:
+    """Inflate one member after another; bytes after the last that are no gzip are padding."""
+    at = 0
+    for _ in range(_MAX_MEMBERS):
+        at = yield from _inflate_stream(body, at, zlib.MAX_WBITS | 16)
+        if body[at : at + 2] != b"\x1f\x8b":
+            return
+    raise TooLarge(f"the body consists of more than {_MAX_MEMBERS} gzip members")
+
+
+def _undeflate(body: bytes) -> Iterator[bytes]:
+    """Inflate zlib data as the standard has it, or raw deflate data as some servers send it."""
+    has_header = body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    yield from _inflate_stream(body, 0, zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
+
+
+def _inflate_stream(body: bytes, at: int, wbits: int) -> Generator[bytes, None, int]:
+    """Inflate one stream that begins at `at`, and return where it ends."""
+    inflater = zlib.decompressobj(wbits)
+    view = memoryview(body)
+    while not inflater.eof:
+        piece = view[at : at + _SLICE]
+        step = inflater.decompress(piece, _STEP)
+        taken = len(piece) - len(inflater.unconsumed_tail) - len(inflater.unused_data)
+        if not taken and not step:
+            raise BrokenBody("the body ends before its compressed data does")
+        at += taken
+        yield step
+    return at
+
+
+def _unbrotli(body: bytes) -> Iterator[bytes]:
+    inflater = brotli.Decompressor()
+    view = memoryview(body)
+    at = 0
+    while not inflater.is_finished():
+        piece = view[at : at + _SLICE] if inflater.can_accept_more_data() else view[:0]
+        at += len(piece)
+        step = inflater.process(piece, output_buffer_limit=_BROTLI_LIMIT)
+        if not piece and not step and not inflater.is_finished():
+            raise BrokenBody("the body ends before its compressed data does")
+        yield step
+
+
+def _unzstd(body: bytes) -> Iterator[bytes]:
+    if not _is_whole_zstd(body):  # the library takes a part for the whole without a word (N10)
+        raise BrokenBody("the body ends before its compressed data does")
+    if zstandard.get_frame_parameters(body).window_size > _MAX_ZSTD_WINDOW:
+        raise TooLarge("the body needs a zstd window of more than 8 MB")
+    inflater = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW)
+    with inflater.stream_reader(io.BytesIO(body), read_across_frames=True) as reader:
+        while step := reader.read(_STEP):
+            yield step
+
+
+def _is_whole_zstd(body: bytes) -> bool:
+    """Walk over frames and blocks (RFC 8878) to see that the last one is complete."""
+    at = 0
+    while at < len(body):
+        magic = int.from_bytes(body[at : at + 4], "little")
+        if magic & 0xFFFFFFF0 == 0x184D2A50:  # a frame to be skipped
+            at += 8 + int.from_bytes(body[at + 4 : at + 8], "little")
+        elif magic == _ZSTD_MAGIC:
+            at = _zstd_frame_end(body, at)
+        else:
+            return len(body) - at >= 4  # no zstd at all: the library says so better
+    return at == len(body)
+
+
+def _zstd_frame_end(body: bytes, at: int) -> int:
+    """Where the frame that begins at `at` ends by its own account, maybe beyond the body."""
+    if at + 5 > len(body):
+        return len(body) + 1
+    descriptor = body[at + 4]
+    single_segment = descriptor >> 5 & 1
+    content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
+    dictionary_bytes = (0, 1, 2, 4)[descriptor & 3]
+    at += 5 + (1 - single_segment) + dictionary_bytes + content_size_bytes
+    is_last = False
+    while not is_last:
+        if at + 3 > len(body):
+            return len(body) + 1
+        header = int.from_bytes(body[at : at + 3], "little")
+        is_last = bool(header & 1)
+        is_run = header >> 1 & 3 == 1  # one byte stands for many
+        at += 3 + (1 if is_run else header >> 3)
+    return at + (4 if descriptor >> 2 & 1 else 0)
+
+
+_DECODERS = {"gzip": _gunzip, "deflate": _undeflate, "br": _unbrotli, "zstd": _unzstd}

@@ -1,0 +1,214 @@
+"""An HTML page as lines of text and the blocks they stand in, read in one linear pass (M5).
+
+Inline tags leave no trace but the share of link text: what is left of the tree is what it takes
+to tell an article from what surrounds it.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from headwater.fetch.text import ATTRIBUTES, BLOCKS, COMMENT, UNSEEN_ELEMENT, decoded, one_line
+
+_TOKEN = re.compile(
+    rf"<(?:{UNSEEN_ELEMENT}"
+    rf"|(?i:title)(?=[\s/>]){ATTRIBUTES}(?:>(?P<title>.*?)(?:</(?i:title)(?=[\s/>])[^>]*+>|\Z)|\Z)"
+    rf"|(?P<end>/?+)(?P<name>[a-zA-Z][^\s/>]*+)(?:>|(?P<attributes>{ATTRIBUTES})(?:>|\Z))"
+    rf"|{COMMENT})",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(
+    r"""([^\s=/>"']++)(?:\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s>"']++)))?+""", re.DOTALL
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NOT_DISPLAYED = re.compile(r"(?i)display\s*:\s*none")
+_MAX_ATTRIBUTES = 8_192  # characters of one tag that are looked at
+_VOID = frozenset({"br", "hr", "col", "link", "meta", "frame"})
+# Not set apart for a reader, but what they hold is judged as a whole.
+_OPENING = (BLOCKS - _VOID - {"html", "head", "body"}) | {"svg", "noscript", "audio", "canvas"}
+# A start tag of the first kind ends an open element of the second: HTML's implied end tags.
+_ENDS = {
+    "li": ("li",),
+    "dd": ("dd", "dt"),
+    "dt": ("dd", "dt"),
+    "option": ("option",),
+    "tr": ("tr",),
+    "td": ("td", "th"),
+    "th": ("td", "th"),
+}
+_LISTS = frozenset({"ul", "ol", "dl", "menu", "table", "select"})
+_LOOK_UP = 8  # open elements searched for one to end; a limit keeps deep nesting linear
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """An element that stands apart, with the lines that it spans."""
+
+    name: str
+    words: frozenset[str]  # of its class, id and role
+    hidden: bool
+    index: int  # its place among the blocks of the page
+    parent: int  # the index of the block around it
+    first_line: int
+    end_line: int = 0
+
+
+@dataclass(slots=True)
+class Line:
+    """A run of text between two edges of blocks."""
+
+    text: str
+    block: Block
+    link_length: int
+
+
+@dataclass(slots=True)
+class Page:
+    """What was read of a page; the first block is the page itself."""
+
+    lines: list[Line] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)  # in the order of their start tags
+    title: str = ""
+    meta: dict[str, list[str]] = field(default_factory=dict)  # by name or property
+    depth: int = 0
+
+    def lengths(self) -> list[int]:
+        """The length of each block's text."""
+        return self.sums([len(line.text) for line in self.lines])
+
+    def own_lengths(self) -> list[int]:
+        """The length of each block's text that is not the text of links."""
+        return self.sums([max(0, len(line.text) - line.link_length) for line in self.lines])
+
+    def sums(self, values: list[int]) -> list[int]:
+        """Add up, for each block, one value per line; linear however deep blocks are nested."""
+        before = list(accumulate(values, initial=0))
+        return [before[block.end_line] - before[block.first_line] for block in self.blocks]
+
+    def lines_of(self, block: Block) -> list[Line]:
+        """The lines inside a block."""
+        return self.lines[block.first_line : block.end_line]
+
+
+def read_blocks(html: str) -> Page:
+    """Read a page whatever its state; linear in its length."""
+    reader = _Reader()
+    position = 0
+    for token in _TOKEN.finditer(html):
+        reader.add_text(html[position : token.start()])
+        position = token.end()
+        if token["name"]:
+            reader.add_tag(token)
+        elif token["title"]:
+            reader.add_title(token["title"])
+    reader.add_text(html[position:])
+    return reader.finish()
+
+
+class _Reader:
+    """The state of one pass over a page."""
+
+    def __init__(self) -> None:
+        self.page = Page()
+        self.open: list[Block] = []
+        self.open_names: dict[str, int] = {}
+        self.pieces: list[str] = []
+        self.link_length = 0
+        self.in_link = False
+        self._open("html", "")
+
+    def add_text(self, raw: str) -> None:
+        if raw:
+            self.pieces.append(raw)
+            if self.in_link:
+                self.link_length += len(raw.strip())
+
+    def add_title(self, raw: str) -> None:
+        if not self.page.title and not self.open_names.get("svg"):
+            self.page.title = one_line(decoded(raw))
+
+    def add_tag(self, token: re.Match[str]) -> None:
+        name = token["name"].lower()
+        if name == "a":
+            self.in_link = not token["end"]
+        elif name == "meta":
+            self._add_meta(token["attributes"] or "")
+        if name in BLOCKS:
+            self._end_line()
+        if name not in _OPENING:
+            return
+        if token["end"]:
+            self._close_named(name)
+        else:
+            self._open_new(name, token["attributes"] or "")
+
+    def finish(self) -> Page:
+        self._end_line()
+        while self.open:
+            self._close()
+        return self.page
+
+    def _end_line(self) -> None:
+        if self.pieces:
+            text = one_line(decoded("\0".join(self.pieces)))
+            if text:
+                self.page.lines.append(Line(text, self.open[-1], self.link_length))
+            self.pieces = []
+            self.link_length = 0
+
+    def _open_new(self, name: str, raw_attributes: str) -> None:
+        if self.open[-1].name == "p" and name in BLOCKS:
+            self._close()
+        ended = _ENDS.get(name, ())
+        for block in reversed(self.open[-_LOOK_UP:]) if ended else ():
+            if block.name in ended:
+                self._close_named(block.name)
+                break
+            if block.name in _LISTS:
+                break
+        self._open(name, raw_attributes)
+
+    def _open(self, name: str, raw_attributes: str) -> None:
+        words, hidden = _described(raw_attributes)
+        index = len(self.page.blocks)
+        parent = self.open[-1].index if self.open else index
+        block = Block(name, words, hidden, index, parent, len(self.page.lines))
+        self.page.blocks.append(block)
+        self.open.append(block)
+        self.open_names[name] = self.open_names.get(name, 0) + 1
+        self.page.depth = max(self.page.depth, len(self.open))
+
+    def _close_named(self, name: str) -> None:
+        if self.open_names.get(name):
+            while self.open[-1].name != name:
+                self._close()
+            self._close()
+
+    def _close(self) -> None:
+        block = self.open.pop()
+        block.end_line = len(self.page.lines)
+        self.open_names[block.name] -= 1
+
+    def _add_meta(self, raw_attributes: str) -> None:
+        attributes = _attributes(raw_attributes)
+        content = one_line(attributes.get("content", ""))
+        for key in ("name", "property"):
+            if content and key in attributes:
+                self.page.meta.setdefault(attributes[key].strip().lower(), []).append(content)
+
+
+def _described(raw_attributes: str) -> tuple[frozenset[str], bool]:
+    """The words in class, id and role of an element, and whether it is not displayed."""
+    if not raw_attributes:
+        return frozenset(), False
+    attributes = _attributes(raw_attributes)
+    named = " ".join(attributes.get(key, "") for key in ("class", "id", "role"))
+    hidden = "hidden" in attributes or bool(_NOT_DISPLAYED.search(attributes.get("style", "")))
+    return frozenset(word.lower() for word in _WORD.findall(named)), hidden
+
+
+def _attributes(raw: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, double, single, bare in _ATTRIBUTE.findall(raw[:_MAX_ATTRIBUTES]):
+        found.setdefault(name.lower(), decoded(double or single or bare))
+    return found

@@ -1,0 +1,207 @@
+"""One parse worker as its owner sees it: started, given jobs, ended. Every call here blocks."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from headwater.errors import (
+    BrokenBody,
+    FetchError,
+    LocalFault,
+    NoContent,
+    NotAFeed,
+    TooExpensive,
+    TooLarge,
+)
+from headwater.fetch.feed import Feed
+from headwater.fetch.parse_frames import (
+    BrokenFrame,
+    FrameTooLong,
+    from_json,
+    read_frame,
+    to_json,
+    unpack,
+    write_frame,
+)
+from headwater.model import Entry
+from headwater.rules.urls import masked
+
+WORKER = (sys.executable, "-P", "-m", "headwater.fetch.parse_worker")
+MAX_ANSWER_BYTES = 64 << 20  # entries are not to cost the owner what the worker was spared (H1)
+_ERRORS = {
+    kind.__name__: kind for kind in (NotAFeed, NoContent, TooExpensive, TooLarge, BrokenBody)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A document and what is to be made of it."""
+
+    task: str
+    document: bytes
+    content_type: str | None
+    url: str
+    seconds: float
+
+
+class WorkerEnded(Exception):
+    """The worker is gone; the message says how, as the end of a sentence."""
+
+
+class ParseProcess:
+    """A worker process; `kill` and `is_usable` may be called from any thread."""
+
+    def __init__(self, command: Sequence[str], *, memory_mb: int) -> None:
+        self._command = [*command, str(memory_mb)]
+        self._memory_mb = memory_mb
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()  # guards _process and _doomed against kill
+        self._turn = threading.Lock()  # start, work and end exclude each other
+        self._doomed = False
+        self._ready = False  # waits for a job
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the process runs and waits for a job."""
+        process = self._process
+        if process is None or self._doomed or not self._ready:
+            return False
+        return process.poll() is None
+
+    def start(self) -> None:
+        """Start the process unless it runs, and wait until it is ready for a job."""
+        with self._turn:
+            if self._doomed:
+                raise WorkerEnded("was stopped")
+            if self._process is None:
+                self._start()
+
+    def work(self, job: Job) -> Feed:
+        """Have one document parsed; raise what the parser raised, or WorkerEnded."""
+        with self._turn:
+            if self._process is None:
+                raise WorkerEnded("was stopped")
+            return self._work(self._process, job)
+
+    def kill(self) -> None:
+        """End the process now, whatever it does, also when it is only just being started."""
+        with self._lock:
+            self._doomed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def end(self) -> None:
+        """End the process and leave nothing of it behind."""
+        self.kill()
+        with self._turn:
+            process = self._process
+            if process is None:
+                return
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):  # what was not sent to a dead process is not missed
+                        pipe.close()
+
+    def _start(self) -> None:
+        try:
+            process = self._spawn()
+            ready = read_frame(_pipe(process.stdout), limit=1024)
+        except (OSError, BrokenFrame) as error:
+            raise LocalFault(f"a process for parsing could not be started: {error}") from error
+        if ready is None:
+            command = " ".join(self._command)
+            raise LocalFault(f"a process for parsing ended at once; to see why, run: {command}")
+        self._ready = True
+
+    def _work(self, process: subprocess.Popen[bytes], job: Job) -> Feed:
+        self._ready = False
+        try:
+            self._hand_over(process, job)
+            return self._take_answer(process, job)
+        except (BrokenFrame, OSError, ValueError) as error:
+            raise WorkerEnded(_how_it_ended(process)) from error
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what a library complains about is for nobody (H4)
+            process_group=0,  # Ctrl-C in the terminal is for the owner, who drains first
+        )
+        with self._lock:
+            self._process = process
+            if self._doomed:  # killed while it was being started
+                process.kill()
+        return process
+
+    def _hand_over(self, process: subprocess.Popen[bytes], job: Job) -> None:
+        head = {
+            "task": job.task,
+            "content_type": job.content_type,
+            "url": job.url,
+            "seconds": job.seconds,
+        }
+        jobs = _pipe(process.stdin)
+        write_frame(jobs, to_json(head))
+        write_frame(jobs, job.document)
+        jobs.flush()
+
+    def _take_answer(self, process: subprocess.Popen[bytes], job: Job) -> Feed:
+        entries: list[Entry] = []
+        room = MAX_ANSWER_BYTES
+        while True:
+            message, room = _receive(process, room)
+            match message:
+                case ["entries", packed]:
+                    entries.extend(unpack(fields) for fields in packed)
+                case ["done", complete, title, last]:
+                    self._ready = not last
+                    return Feed(entries=tuple(entries), complete=complete, title=title)
+                case ["error", name, text, last]:
+                    self._ready = not last
+                    raise self._error(name, text, job)
+
+    def _error(self, name: str, text: str, job: Job) -> Exception:
+        if name == MemoryError.__name__:
+            return WorkerEnded(f"needed more than {self._memory_mb} MB of memory")
+        if name in _ERRORS:
+            return _ERRORS[name](text)
+        return FetchError(f"{masked(job.url)} could not be parsed: {name} {text}".strip())
+
+
+def _receive(process: subprocess.Popen[bytes], room: int) -> tuple[Any, int]:
+    """The next message of an answer, and the room that is left for those after it."""
+    try:
+        frame = read_frame(_pipe(process.stdout), limit=room)
+    except FrameTooLong as error:
+        megabytes = MAX_ANSWER_BYTES >> 20
+        raise WorkerEnded(f"gave more than {megabytes} MB of entries") from error
+    if frame is None:
+        raise BrokenFrame("the stream ended before the answer")
+    return from_json(frame), room - len(frame)
+
+
+def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    try:
+        code = process.wait(timeout=1)
+    except subprocess.TimeoutExpired:  # it broke the protocol and lives on
+        process.kill()
+        code = process.wait()
+    if code >= 0:
+        return f"ended its process with exit code {code}"
+    if code == -signal.SIGALRM:
+        return "took too long"
+    return f"ended its process with {signal.Signals(-code).name}"
+
+
+def _pipe(pipe: Any) -> BinaryIO:
+    """Popen's pipes are there: both were asked for."""
+    stream: BinaryIO = pipe
+    return stream

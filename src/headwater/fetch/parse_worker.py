@@ -1,0 +1,152 @@
+"""The process in which documents are parsed: one job after another, inside its own limits (H2).
+
+It reads jobs from standard input and writes answers to standard output, opens no file and no
+connection, and ends when its input ends, so that it never outlives its owner.
+"""
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from headwater.fetch.feed import Feed, parse_feed
+from headwater.fetch.parse_frames import batches, from_json, read_frame, to_json, write_frame
+from headwater.fetch.website import read_page
+
+MAX_DOCUMENT_BYTES = 1 << 31
+# The owner ends a job on time; this is for a worker whose owner was killed meanwhile.
+GRACE_SECONDS = 2.0
+# Where allocations fail, C libraries speak of broken documents. A failing allocation smaller than
+# the last fifth of the budget implies a peak above the first four, and that can be measured.
+_JUDGED_SHARE = 0.8
+_RECYCLED_SHARE = 0.5  # a worker that grew this far is replaced; memory rarely comes back
+_SMALLEST_ROOM_BYTES = 32 << 20
+_MAX_MESSAGE = 500
+
+Task = Callable[..., Feed]
+
+
+def main() -> None:
+    """Parse feeds and pages with the memory budget, in MB, that the command line names."""
+    serve({"feed": parse_feed, "page": _parse_page}, memory_mb=int(sys.argv[1]))
+
+
+def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
+    """Answer jobs until the input ends, or until this process is no longer fit for the next."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)  # the owner drains first and then closes our input
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    jobs, answers = _take_pipes()
+    memory = _Memory()
+    memory.limit(memory_mb << 20)
+    _send(answers, "ready")
+    while (head := read_frame(jobs, limit=1 << 20)) is not None:
+        document = read_frame(jobs, limit=MAX_DOCUMENT_BYTES)
+        if document is None or not _answer(answers, tasks, from_json(head), document, memory):
+            return
+
+
+class _Memory:
+    """The memory this process may use and how much it has used at most, where the system tells."""
+
+    def __init__(self) -> None:
+        self._status = -1
+        with suppress(OSError):  # only Linux tells
+            self._status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+        figures = self._figures()
+        self._code_bytes = figures.get("VmSize", 0) - figures.get("VmData", 0)
+        self._used_at_start = figures.get("VmData", 0)
+        self._budget = 0
+
+    def limit(self, budget: int) -> None:
+        """Let allocations fail that would go over the budget, which counts everything."""
+        self._budget = max(budget, self._used_at_start + _SMALLEST_ROOM_BYTES)
+        _set_limit(resource.RLIMIT_DATA, self._budget)
+        _set_limit(resource.RLIMIT_CORE, 0)
+        _set_limit(resource.RLIMIT_FSIZE, 0)  # pipes have no size; files are none of our business
+
+    def is_spent(self) -> bool:
+        """Whether a job came so near to the budget that allocations may have failed."""
+        return self._peak() > self._budget * _JUDGED_SHARE
+
+    def is_large(self) -> bool:
+        """Whether this process has grown too big to keep."""
+        return self._peak() > self._budget * _RECYCLED_SHARE
+
+    def _peak(self) -> int:
+        return self._figures().get("VmPeak", 0) - self._code_bytes
+
+    def _figures(self) -> dict[str, int]:
+        if self._status < 0:
+            return {}
+        lines = os.pread(self._status, 4096, 0).decode("ascii", "replace").splitlines()
+        pairs = (line.split(":", 1) for line in lines if line.startswith("Vm"))
+        return {name: int(value.split()[0]) << 10 for name, value in pairs}
+
+
+def _answer(
+    answers: BinaryIO,
+    tasks: Mapping[str, Task],
+    head: Mapping[str, Any],
+    document: bytes,
+    memory: _Memory,
+) -> bool:
+    """Do one job and send what came of it; say whether another may follow."""
+    signal.setitimer(signal.ITIMER_REAL, head["seconds"] + GRACE_SECONDS)
+    try:
+        feed = tasks[head["task"]](document, content_type=head["content_type"], url=head["url"])
+    except MemoryError:
+        return _give_up(answers)
+    except Exception as error:  # noqa: BLE001 - whatever a document does to us is its failure (H4)
+        if memory.is_spent():
+            return _give_up(answers)
+        last = memory.is_large()
+        _send(answers, "error", type(error).__name__, _one_line(str(error)), last)
+    else:
+        if memory.is_spent():
+            return _give_up(answers)
+        for batch in batches(feed.entries):
+            _send(answers, "entries", batch, flush=False)
+        last = memory.is_large()
+        _send(answers, "done", feed.complete, feed.title, last)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return not last
+
+
+def _give_up(answers: BinaryIO) -> bool:
+    _send(answers, "error", MemoryError.__name__, "", True)
+    return False
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MAX_MESSAGE]
+
+
+def _parse_page(data: bytes, *, content_type: str | None, url: str) -> Feed:
+    entry = read_page(data, content_type=content_type, url=url)
+    return Feed(entries=(entry,), complete=True, title=None)
+
+
+def _send(answers: BinaryIO, *message: object, flush: bool = True) -> None:
+    write_frame(answers, to_json(message))
+    if flush:
+        answers.flush()
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Keep both pipes to ourselves, so that nothing a library prints gets between the frames."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return sys.stdin.buffer, answers
+
+
+def _set_limit(kind: int, value: int) -> None:
+    with suppress(ValueError, OSError):  # not every system knows every limit
+        resource.setrlimit(kind, (value, value))
+
+
+if __name__ == "__main__":
+    main()

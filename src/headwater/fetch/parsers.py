@@ -1,0 +1,132 @@
+"""Parsing whose cost a stranger controls, kept off the event loop and inside a budget (H2)."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Self, TypeVar
+
+from headwater.clock import Clock
+from headwater.errors import LocalFault, TooExpensive
+from headwater.fetch.feed import Feed, parse_feed
+from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
+from headwater.model import Entry
+from headwater.rules.urls import masked
+
+_START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
+
+T = TypeVar("T")
+
+
+class Parsers:
+    """Parses small feeds at once, and everything else in a few worker processes kept warm.
+
+    The memory budget is that of a whole worker process, of which Python and the libraries take
+    about 30 MB. The time budget counts from the moment a worker takes the document.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout_seconds: float = 10,
+        memory_mb: int = 512,
+        processes: int = 2,
+        inline_bytes: int = 65536,
+        clock: Clock,
+        worker: Sequence[str] = WORKER,
+    ) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._memory_mb = memory_mb
+        self._inline_bytes = inline_bytes
+        self._clock = clock
+        self._command = worker
+        self._slots = asyncio.Semaphore(processes)
+        # Threads talk to the workers: pipes then work alike under every event loop, and decoding
+        # a large answer stays off it.
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="headwater-parse")
+        self._workers: set[ParseProcess] = set()
+        self._idle: list[ParseProcess] = []
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End every worker, also those at work."""
+        self._closed = True
+        self._idle.clear()
+        for worker in list(self._workers):
+            self._end(worker)
+        await asyncio.to_thread(self._threads.shutdown)
+
+    async def feed(self, data: bytes, *, content_type: str | None, url: str) -> Feed:
+        """Read a feed; raise NotAFeed, or TooExpensive where it goes over the budget."""
+        if len(data) <= self._inline_bytes:
+            return parse_feed(data, content_type=content_type, url=url)
+        return await self._parse(Job("feed", data, content_type, url, self._timeout_seconds))
+
+    async def page(self, data: bytes, *, content_type: str | None, url: str) -> Entry:
+        """Read a page; raise NoContent, or TooExpensive where it goes over the budget."""
+        job = Job("page", data, content_type, url, self._timeout_seconds)
+        return (await self._parse(job)).entries[0]
+
+    async def _parse(self, job: Job) -> Feed:
+        async with self._slots:
+            worker = self._take_worker()
+            try:
+                await self._within(_START_SECONDS, worker, worker.start)
+                return await self._within(job.seconds, worker, partial(worker.work, job))
+            except WorkerEnded as error:
+                if self._closed:
+                    raise LocalFault("parsing was stopped: the service ends") from error
+                raise TooExpensive(f"parsing {masked(job.url)} {error}") from error
+            finally:
+                self._give_back(worker)
+
+    async def _within(self, seconds: float, worker: ParseProcess, step: Callable[[], T]) -> T:
+        """Run a blocking step of a worker in a thread; killing the worker is what ends it."""
+        overdue = False
+
+        async def stop_when_overdue() -> None:
+            nonlocal overdue
+            await self._clock.sleep(seconds)
+            overdue = True
+            worker.kill()
+
+        alarm = asyncio.create_task(stop_when_overdue())
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, step)
+        except asyncio.CancelledError:
+            worker.kill()
+            raise
+        except WorkerEnded:
+            if not overdue:
+                raise
+            raise WorkerEnded(f"took longer than {seconds:g} s") from None
+        finally:
+            alarm.cancel()
+
+    def _take_worker(self) -> ParseProcess:
+        if self._closed:
+            raise LocalFault("parsing was stopped: the service ends")
+        while self._idle:
+            worker = self._idle.pop()  # the one used last: the others' memory may be swapped out
+            if worker.is_usable:
+                return worker
+            self._end(worker)
+        worker = ParseProcess(self._command, memory_mb=self._memory_mb)
+        self._workers.add(worker)
+        return worker
+
+    def _give_back(self, worker: ParseProcess) -> None:
+        if self._closed:
+            return  # closing has ended it
+        if worker.is_usable:
+            self._idle.append(worker)
+        else:
+            self._end(worker)
+
+    def _end(self, worker: ParseProcess) -> None:
+        worker.kill()
+        self._workers.discard(worker)
+        self._threads.submit(worker.end)

@@ -1,0 +1,187 @@
+"""Ill-formed XML -> well-formed XML: what a feed's author meant, as far as tags can tell (R1)."""
+
+import re
+from html.entities import html5
+from itertools import islice
+
+FEED_ROOTS = frozenset({"rss", "rdf", "feed", "channel", "entry", "item"})
+MAX_DEPTH = 200  # below the parser's own limit of 256, which would end the document (M2)
+MAX_ATTRIBUTES = 100
+MAX_TOKENS = 500_000  # about a second of work; the rest counts as cut off
+
+_SKIPPED_PROLOG = re.compile(
+    rb"(?:[\s\xef\xbb\xbf]++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[<>]*+(?:\[[^\]]*+\]\s*+)?>)*+",
+    re.DOTALL | re.IGNORECASE,
+)
+_FIRST_TAG = re.compile(rb"<([A-Za-z_][\w.:-]*)")
+_ROOT_TAG = re.compile(rb"<(?:[\w.-]{1,40}:)?(?:rss|rdf|feed|channel)[\s>]", re.IGNORECASE)
+
+# Possessive throughout, and no part crosses a `<` outside CDATA and comments: linear time (M2).
+_TOKEN = re.compile(
+    rb"<(?:"
+    rb"!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
+    rb"|!--.*?(?:-->|\Z)"
+    rb"|\?[^<>]*+(?:>|\Z)|![^<>]*+(?:>|\Z)"
+    rb"|/\s*+(?P<end>[\w.:\x80-\xff-]++)[^<>]*+(?:>|(?=<)|\Z)"
+    rb"|(?P<start>[A-Za-z_\x80-\xff][\w.:\x80-\xff-]*+)"
+    rb"(?:(?P<attributes>(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+)>|(?P<loose>[^<>]*+)>))",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(
+    rb"([A-Za-z_][\w.:-]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++)))?"
+)
+_AMPERSAND = re.compile(
+    rb"&(?:#(?:[xX]([0-9a-fA-F]{1,8})|([0-9]{1,9}));?|([A-Za-z][A-Za-z0-9]{0,31});)?"
+)
+_CONTROL = bytes(set(range(32)) - {9, 10, 13})
+_PREDEFINED = frozenset({b"amp", b"lt", b"gt", b"quot", b"apos"})
+# HTML elements without an end tag, except those whose names feeds use for something else.
+_VOID = frozenset(b"br hr img input meta wbr area col embed param track base".split())
+_FRAME = frozenset(b"rss rdf feed channel item entry".split())
+_ENTRY = frozenset({b"item", b"entry"})
+
+
+def feed_start(data: bytes) -> int | None:
+    """Where the root element of a feed begins; None where there is none.
+
+    What stands before it — declarations, a DOCTYPE with its entities, junk — never reaches the
+    parser (M1).
+    """
+    prolog = _SKIPPED_PROLOG.match(data)
+    start = prolog.end() if prolog else 0
+    first = _FIRST_TAG.match(data, start)
+    if first and local_name(first[1]).decode("ascii", "replace") in FEED_ROOTS:
+        return start
+    if first and local_name(first[1]) in (b"html", b"head", b"body"):
+        return None
+    later = _ROOT_TAG.search(data, start)
+    return later.start() if later else None
+
+
+def first_tag(data: bytes) -> str | None:
+    """The name of the first element, to tell a person what it was instead of a feed."""
+    prolog = _SKIPPED_PROLOG.match(data)
+    found = _FIRST_TAG.search(data, prolog.end() if prolog else 0)
+    return local_name(found[1]).decode("ascii", "replace") if found else None
+
+
+def local_name(name: bytes) -> bytes:
+    """The name without its prefix, in lower case."""
+    return name.rpartition(b":")[2].lower()
+
+
+def repaired(data: bytes) -> tuple[bytes, bool]:
+    """Close what is left open, drop what closes nothing, escape what is no markup.
+
+    The second value tells whether the root element was closed by the document itself (R1).
+    """
+    return _Repair(data.translate(None, _CONTROL)).run()
+
+
+class _Repair:
+    """One pass over the tokens of a document, with the stack of open elements."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.out: list[bytes] = []
+        self.open: list[bytes] = []
+        self.closed = False
+
+    def run(self) -> tuple[bytes, bool]:
+        position = 0
+        for token in islice(_TOKEN.finditer(self.data), MAX_TOKENS):
+            self._text(self.data[position : token.start()])
+            position = token.end()
+            if token["start"] is not None:
+                self._start(token)
+            elif token["end"] is not None:
+                self._end(token["end"])
+                if self.closed:
+                    break
+            elif token["cdata"] is not None and self.open:
+                self.out += (b"<![CDATA[", token["cdata"], b"]]>")
+        if not self.closed:
+            self._text(self.data[position:].partition(b"<")[0])
+            self._close_down_to(0)
+        return b"".join(self.out), self.closed
+
+    def _text(self, text: bytes) -> None:
+        if text and self.open:
+            self.out.append(escaped(text))
+
+    def _start(self, token: re.Match[bytes]) -> None:
+        name = token["start"]
+        local = local_name(name)
+        if local in _ENTRY and name in self.open:  # an entry does not nest: the last lost its end
+            self._close_down_to(len(self.open) - 1 - self.open[::-1].index(name))
+        attributes = token["attributes"] if token["attributes"] is not None else token["loose"]
+        empty = attributes.rstrip().endswith(b"/") or local in _VOID
+        if not empty and len(self.open) >= MAX_DEPTH:
+            return
+        ending = b"/>" if empty else b">"
+        self.out += (b"<", name, _attributes(attributes) if attributes else b"", ending)
+        if not empty:
+            self.open.append(name)
+        elif not self.open:  # `<rss/>` is all there is
+            self.closed = True
+
+    def _end(self, name: bytes) -> None:
+        """Close the nearest element of this name, but never an entry from inside its markup."""
+        frame = local_name(name) in _FRAME
+        for depth in range(len(self.open) - 1, -1, -1):
+            if self.open[depth] == name:
+                self._close_down_to(depth)
+                self.closed = depth == 0
+                return
+            if not frame and local_name(self.open[depth]) in _FRAME:
+                return
+
+    def _close_down_to(self, depth: int) -> None:
+        for name in reversed(self.open[depth:]):
+            self.out += (b"</", name, b">")
+        del self.open[depth:]
+
+
+def escaped(text: bytes) -> bytes:
+    """The text with only those references left that XML knows; HTML's become characters."""
+    if b"&" in text:
+        text = _AMPERSAND.sub(_reference, text)
+    return text.replace(b"<", b"&lt;").replace(b"]]>", b"]]&gt;")
+
+
+def _reference(found: re.Match[bytes]) -> bytes:
+    hexadecimal, decimal, name = found.groups()
+    if name is not None:
+        if name in _PREDEFINED:
+            return found[0]
+        characters = html5.get(name.decode("ascii") + ";")
+        return b"&amp;" + found[0][1:] if characters is None else _encoded(characters)
+    if hexadecimal is None and decimal is None:
+        return b"&amp;" + found[0][1:]
+    return _encoded(_character(int(hexadecimal, 16) if hexadecimal else int(decimal)))
+
+
+def _character(code: int) -> str:
+    """The character of a number as HTML has it: 128-159 are windows-1252, some are none."""
+    if 0x80 <= code <= 0x9F:
+        return bytes([code]).decode("cp1252", "replace")
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF):
+        return "\ufffd"
+    return "" if code < 32 and code not in (9, 10, 13) else chr(code)
+
+
+def _encoded(characters: str) -> bytes:
+    """Markup characters stay references, so that they are not taken for markup."""
+    return b"".join(
+        b"&#%d;" % ord(character) if character in "&<>\"'" else character.encode()
+        for character in characters
+    )
+
+
+def _attributes(text: bytes) -> bytes:
+    seen: dict[bytes, bytes] = {}
+    for found in islice(_ATTRIBUTE.finditer(text), MAX_ATTRIBUTES):
+        name, double, single, bare = found.groups()
+        value = next((part for part in (double, single, bare) if part is not None), b"")
+        seen.setdefault(name, escaped(value).replace(b'"', b"&quot;"))
+    return b"".join(b' %s="%s"' % pair for pair in seen.items())

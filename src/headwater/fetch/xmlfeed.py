@@ -1,0 +1,240 @@
+"""RSS, RDF, Atom and CDF documents -> drafts of entries (R1, R4, R6; M1, M2)."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import Protocol
+from urllib.parse import urljoin
+
+from lxml import etree
+
+from headwater.fetch.dates import parse_date
+from headwater.fetch.drafts import Draft, Reading, absolute_link, is_web_url
+from headwater.fetch.fragments import author_text, body_text, title_text
+from headwater.fetch.repair import FEED_ROOTS, repaired
+from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
+from headwater.fetch.vocabulary import RDF_ABOUT, XML_BASE, Fact, Meaning, local, meaning
+
+_ENTRIES = frozenset({"item", "entry"})
+_CONTAINERS = frozenset({"rss", "rdf", "feed", "channel", "items"})
+_MAX_CONTAINERS = 4  # how deep entries are looked for
+_MAX_LOGGED = 90  # the parser forgets older errors at 100
+_USELESS_LINKS = frozenset(
+    {"enclosure", "edit", "edit-media", "replies", "hub", "next", "prev", "search", "license"}
+)
+
+Found = tuple[int, etree._Element, Meaning]
+
+
+class TextOf(Protocol):
+    """How the text of an element is read."""
+
+    def __call__(self, element: etree._Element, *, atom: bool) -> str:
+        """Answer plain text."""
+        ...
+
+
+def read_xml(data: bytes, url: str) -> Reading | None:
+    """Read a document in UTF-8 that starts with its root; None where that is no feed's."""
+    root, complete = _tree(data)
+    if root is None:
+        return None
+    reader = _Reader(root, url, has_bases=b"xml:base" in data)
+    drafts = [reader.draft(element) for element in _entry_elements(root)]
+    if not drafts and local(root.tag) not in FEED_ROOTS:
+        return None
+    return Reading(drafts, title=reader.title or None, complete=complete)
+
+
+def _tree(data: bytes) -> tuple[etree._Element | None, bool]:
+    """Parse; what is ill-formed is repaired first, as the parser would lose text and nesting."""
+    root, sound = _parsed(data)
+    if sound:
+        return root, True
+    mended, closed = repaired(data)
+    mended_root, _ = _parsed(mended)
+    return (root if mended_root is None else mended_root), closed
+
+
+def _parsed(data: bytes) -> tuple[etree._Element | None, bool]:
+    parser = etree.XMLParser(
+        encoding="utf-8",
+        recover=True,
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        root = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError:
+        return None, False
+    log = parser.error_log
+    fatal = any(error.level == etree.ErrorLevels.FATAL for error in log)
+    return root, root is not None and not fatal and len(log) < _MAX_LOGGED
+
+
+def _entry_elements(root: etree._Element) -> list[etree._Element]:
+    if local(root.tag) in _ENTRIES:
+        return [root]
+    found = list(_entries_in(root, _MAX_CONTAINERS))
+    return found or [
+        element
+        for element in root.iter("{*}item", "{*}entry")
+        if local(root.tag) not in FEED_ROOTS and len(element)
+    ]
+
+
+def _entries_in(container: etree._Element, depth: int) -> Iterator[etree._Element]:
+    for child in container:
+        name = local(child.tag)
+        if name in _ENTRIES:
+            yield child
+        elif name in _CONTAINERS and depth:
+            yield from _entries_in(child, depth - 1)
+
+
+class _Reader:
+    """Reads the entries of one document; remembers what its element names mean."""
+
+    def __init__(self, root: etree._Element, url: str, *, has_bases: bool) -> None:
+        self.url = url
+        self.title = ""
+        self._site: str | None = None  # what relative links of RSS start from
+        self._has_bases = has_bases
+        self._meanings: dict[str, Meaning] = {}
+        for part in (root, *(child for child in root if local(child.tag) == "channel")):
+            self._read_head(part)
+
+    def draft(self, element: etree._Element) -> Draft:
+        """Read one entry in a single walk over its children."""
+        found: dict[Fact, list[Found]] = {}
+        self._gather(element, found, depth=2)
+        for candidates in found.values():
+            if len(candidates) > 1:
+                candidates.sort(key=itemgetter(0))
+        ids = found.get(Fact.ID, ())
+        return Draft(
+            id=self._id(element, ids),
+            title=_first_text(found.get(Fact.TITLE, ()), title_text),
+            link=self._link(element, found.get(Fact.LINK, ()), ids),
+            published_at=_first_date(element, found.get(Fact.DATE, ())),
+            author=_first_author(found.get(Fact.AUTHOR, ())),
+            body=_first_text(found.get(Fact.BODY, ()), body_text),
+        )
+
+    def _read_head(self, channel: etree._Element) -> None:
+        for child in channel:
+            told = self._meaning(child)
+            if told.fact is Fact.TITLE and not self.title:
+                self.title = storable_line(title_text(child, atom=told.atom), MAX_TITLE_LENGTH)
+            elif told.fact is Fact.LINK and not told.atom and self._site is None:
+                site = (child.text or "").strip()
+                self._site = site if is_web_url(site) else None
+            elif local(child.tag) in _ENTRIES:
+                break
+
+    def _meaning(self, element: etree._Element) -> Meaning:
+        tag = element.tag
+        told = self._meanings.get(tag)
+        if told is None:
+            told = self._meanings[tag] = meaning(tag, element.prefix)
+        return told
+
+    def _gather(
+        self, element: etree._Element, found: dict[Fact, list[Found]], *, depth: int
+    ) -> None:
+        for child in element:
+            told = self._meaning(child)
+            if told.fact is Fact.NOTHING:
+                continue
+            if told.fact is not Fact.GROUP:
+                found.setdefault(told.fact, []).append((told.rank, child, told))
+            elif depth:
+                self._gather(child, found, depth=depth - 1)
+
+    def _id(self, element: etree._Element, ids: Sequence[Found]) -> str | None:
+        for _, child, _ in ids:
+            text = (child.text or "").strip()
+            if not text:
+                continue
+            permanent = child.get("isPermaLink", "").lower() == "true"
+            if permanent or (self._has_bases and _bases(child)):
+                return absolute_link(text, self._base(child, told_by_site=False)) or text
+            return text
+        return element.get(RDF_ABOUT)
+
+    def _link(
+        self, element: etree._Element, links: Sequence[Found], ids: Sequence[Found]
+    ) -> str | None:
+        best: tuple[int, etree._Element, str, bool] | None = None
+        for rank, child, told in links:
+            target, worth = _target(child)
+            if target and worth is not None and (best is None or rank + worth < best[0]):
+                best = (rank + worth, child, target, told.atom)
+        if best is not None:
+            return absolute_link(best[2], self._base(best[1], told_by_site=not best[3]))
+        for _, child, _ in ids:
+            text = (child.text or "").strip()
+            if child.get("isPermaLink", "").lower() == "true" or is_web_url(text):
+                return absolute_link(text, self._base(child, told_by_site=True))
+        return absolute_link(element.get("HREF") or element.get(RDF_ABOUT), self.url)
+
+    def _base(self, element: etree._Element, *, told_by_site: bool) -> str:
+        base = self.url
+        bases = _bases(element) if self._has_bases else []
+        if not bases:
+            return self._site if told_by_site and self._site else base
+        for step in bases:
+            try:
+                base = urljoin(base, step)
+            except ValueError:
+                return self.url
+        return base
+
+
+def _bases(element: etree._Element) -> list[str]:
+    """The `xml:base` values that hold for an element, outermost first."""
+    steps = [element.get(XML_BASE), *(parent.get(XML_BASE) for parent in element.iterancestors())]
+    return [step for step in reversed(steps) if step]
+
+
+def _target(element: etree._Element) -> tuple[str | None, int | None]:
+    """Where a link points and how far it is from being the entry's own; None: not at all."""
+    href = element.get("href") or element.get("HREF")
+    text = (element.text or "").strip()
+    if not href:
+        return text, 0
+    relation = (element.get("rel") or "alternate").strip().lower().rpartition("/")[2]
+    if relation == "alternate":
+        kind = element.get("type") or ""
+        return href, 0 if not kind or "html" in kind else 1
+    return href, None if relation in _USELESS_LINKS else 4
+
+
+def _first_text(found: Sequence[Found], text_of: TextOf) -> str:
+    for _, element, told in found:
+        text = text_of(element, atom=told.atom)
+        if text:
+            return text
+    return ""
+
+
+def _first_date(element: etree._Element, found: Sequence[Found]) -> datetime | None:
+    for _, child, _ in found:
+        text = child.text
+        moment = parse_date(text) if text else None
+        if moment is not None:
+            return moment
+    modified = element.get("LASTMOD")  # CDF
+    return parse_date(modified) if modified else None
+
+
+def _first_author(found: Sequence[Found]) -> str | None:
+    for _, element, _ in found:
+        name = author_text(element)
+        if name:
+            return name
+    return None

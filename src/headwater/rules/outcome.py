@@ -1,0 +1,212 @@
+"""What a poll changes (F2, F3, R1, P7, P9)."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from headwater.model import (
+    Answer,
+    Failure,
+    FailureType,
+    Hold,
+    Outcome,
+    OutcomeKind,
+    Source,
+    SourceType,
+    Subject,
+)
+from headwater.rules.admission import Known, Sifted, admit, last_seen, late_keys_after
+from headwater.rules.policy import HoldScope, Policy
+from headwater.rules.politeness import X_HOST, host_of, lane_of
+from headwater.rules.schedule import backoff_cap
+
+
+def succeeded(
+    subject: Subject,
+    answer: Answer,
+    sifted: Sifted,
+    known: Known,
+    *,
+    started_at: datetime,
+    now: datetime,
+    policy: Policy,
+) -> Outcome:
+    """Decide what an answer changes: posts, the source's state, the story for the history."""
+    before = subject.source
+    source = _well_again(before, now)
+    admission = admit(subject, sifted, known, now, policy)
+    late_keys = None
+    if answer.unchanged:
+        source = replace(source, first_poll_done=True)
+    elif answer.complete:
+        late_keys = late_keys_after(before, sifted, policy)
+        source = _up_to_date(source, answer, now)
+        if late_keys is not None:
+            source = replace(source, late_keys_kept=not late_keys.forget_all)
+    return Outcome(
+        before=before,
+        source=source,
+        kind=OutcomeKind.STORED if admission.posts else OutcomeKind.UNCHANGED,
+        started_at=started_at,
+        posts=admission.posts,
+        skipped=admission.skipped,
+        status=answer.status,
+        size=answer.size,
+        redirected_to=answer.redirected_to,
+        late_keys=late_keys,
+        dedupe_in_podcast=subject.dedupe_across_sources,
+    )
+
+
+def failed(
+    subject: Subject, failure: Failure, *, started_at: datetime, now: datetime, policy: Policy
+) -> Outcome:
+    """Decide what a failure changes: counters, backoff, a hold, perhaps the end of polling."""
+    before = subject.source
+    source = replace(before, last_polled=now, requested_at=None, hold=None)
+    if not failure.local:  # a local outage is not the source's fault (F6)
+        source = _disabled_if_hopeless(_worse(source, failure, now), policy)
+    hold = _hold(before, failure, now, policy)
+    hold_lane = None
+    if hold is not None:
+        if _hold_scope(before, failure, policy) is HoldScope.SOURCE:
+            source = replace(source, hold=hold)
+        else:
+            hold_lane = _lane_that_answered(subject, failure)
+    return Outcome(
+        before=before,
+        source=source,
+        kind=OutcomeKind.FAILED,
+        started_at=started_at,
+        failure=failure,
+        status=failure.status,
+        hold=hold,
+        hold_lane=hold_lane,
+    )
+
+
+def untouched(subject: Subject, failure: Failure, *, started_at: datetime) -> Outcome:
+    """Say why nothing was asked and nothing is recorded: the host is on hold (P10)."""
+    return Outcome(
+        before=subject.source,
+        source=subject.source,
+        kind=OutcomeKind.FAILED,
+        started_at=started_at,
+        failure=failure,
+        status=failure.status,
+        recorded=False,
+    )
+
+
+def edited(before: Source, after: Source, now: datetime) -> Source:
+    """What a person's edit entails beyond the fields that were set (F5, S9)."""
+    moved = (before.url, before.type) != (after.url, after.type)
+    switched = before.enabled != after.enabled
+    if moved:
+        after = replace(_unburdened(after), host=host_of(after), hold=None)
+    if moved or (after.include_history and not before.include_history):
+        after = _forgetful(after)
+    elif not switched:
+        return after  # nothing that a poll in flight could not live with (D4)
+    if switched:
+        after = _unburdened(after)  # a person's own decision has no reason of ours (F3)
+    requested_at = now if after.enabled else None
+    return replace(after, requested_at=requested_at, generation=before.generation + 1)
+
+
+def _unburdened(source: Source) -> Source:
+    return replace(
+        source,
+        consecutive_failures=0,
+        permanent_failures=0,
+        permanent_kind=None,
+        last_failure_type=None,
+        last_error=None,
+        failing_since=None,
+        disabled_reason=None,
+    )
+
+
+def _forgetful(source: Source) -> Source:
+    return replace(
+        source,
+        last_seen_id=None,
+        seen_keys=(),
+        validators=type(source.validators)(),
+        body_hash=None,
+    )
+
+
+def _well_again(source: Source, now: datetime) -> Source:
+    return replace(
+        source,
+        last_polled=now,
+        last_success_at=now,
+        requested_at=None,
+        consecutive_failures=0,
+        permanent_failures=0,
+        permanent_kind=None,
+        last_failure_type=None,
+        last_error=None,
+        failing_since=None,
+        hold=None,
+    )
+
+
+def _up_to_date(source: Source, answer: Answer, now: datetime) -> Source:
+    seen_id, seen_keys = answer.last_seen_id, source.seen_keys
+    if source.type is not SourceType.TWITTER:
+        seen_id, seen_keys = last_seen(source, answer.entries, now)
+    return replace(
+        source,
+        first_poll_done=True,
+        last_seen_id=seen_id,
+        seen_keys=seen_keys,
+        validators=answer.validators,
+        body_hash=answer.body_hash,
+    )
+
+
+def _worse(source: Source, failure: Failure, now: datetime) -> Source:
+    permanent = failure.type is FailureType.PERMANENT
+    kind = failure.kind
+    if source.permanent_failures and source.permanent_kind != kind:
+        kind = "permanent"  # they differ (F3)
+    return replace(
+        source,
+        consecutive_failures=source.consecutive_failures + 1,
+        permanent_failures=source.permanent_failures + 1 if permanent else 0,
+        permanent_kind=kind if permanent else None,
+        last_failure_type=failure.type,
+        last_error=failure.message,
+        failing_since=source.failing_since or now,
+    )
+
+
+def _disabled_if_hopeless(source: Source, policy: Policy) -> Source:
+    limit = source.max_failures if source.max_failures is not None else policy.max_failures
+    if not source.enabled or source.permanent_failures < limit:
+        return source
+    count, kind = source.permanent_failures, source.permanent_kind
+    reason = f"Auto-disabled after {count} consecutive {kind} errors"
+    return replace(source, enabled=False, disabled_reason=reason)
+
+
+def _hold(source: Source, failure: Failure, now: datetime, policy: Policy) -> Hold | None:
+    if failure.hold_seconds is None:
+        return None
+    length = min(timedelta(seconds=failure.hold_seconds), backoff_cap(source, policy))
+    return Hold(until=now + length, set_at=now, reason=failure.message)
+
+
+def _hold_scope(source: Source, failure: Failure, policy: Policy) -> HoldScope:
+    if source.type is SourceType.TWITTER:
+        return HoldScope.HOST  # the owner's lane (P9)
+    return policy.hold_scope(failure.hold_host or host_of(source))
+
+
+def _lane_that_answered(subject: Subject, failure: Failure) -> str | None:
+    own = lane_of(subject.source, subject.user_id)
+    if own is None or subject.source.type is SourceType.TWITTER:
+        return own
+    host = failure.hold_host
+    return own if host is None or host == X_HOST else host

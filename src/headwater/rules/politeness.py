@@ -1,0 +1,79 @@
+"""Which lane a source runs in, and when that lane is free (P1-P4, P9, O4)."""
+
+from datetime import datetime, timedelta
+
+from headwater.model import Hold, HostState, Source, SourceType
+from headwater.rules.policy import Policy
+from headwater.rules.urls import url_host
+
+X_HOST = "x.com"
+
+
+def host_of(source: Source) -> str | None:
+    """The host whose lane a source belongs to; None for a URL without one (P1, P4)."""
+    return X_HOST if source.type is SourceType.TWITTER else url_host(source.url)
+
+
+def lane_of(source: Source, user_id: str) -> str | None:
+    """The name of a source's lane: its host, and for X one per owner (P1)."""
+    return lane_name(source.type, host_of(source), user_id)
+
+
+def lane_name(type_: SourceType, host: str | None, user_id: str) -> str | None:
+    """The formula behind `lane_of`."""
+    return f"{X_HOST}/{user_id}" if type_ is SourceType.TWITTER else host
+
+
+def host_of_lane(lane: str) -> str:
+    """The host that a lane's name begins with."""
+    return lane.partition("/")[0]
+
+
+def poll_delay(source: Source, policy: Policy) -> timedelta:
+    """The pause of the lane after a poll of this source (P2)."""
+    host = host_of(source)
+    return timedelta(seconds=delay_seconds(source.poll_delay_seconds, source.type, host, policy))
+
+
+def delay_seconds(own: float | None, type_: SourceType, host: str | None, policy: Policy) -> float:
+    """The first delay that is set, an explicit 0 included (P2)."""
+    choices = (own, policy.host_delay_seconds(host), policy.type_delay_seconds.get(type_))
+    return float(next((s for s in choices if s is not None), 0))
+
+
+def delay_origin(source: Source, policy: Policy) -> str:
+    """Where a source's delay comes from, for people."""
+    host = host_of(source)
+    if source.poll_delay_seconds is not None:
+        return "the source's own pollDelaySeconds"
+    if policy.host_delay_seconds(host) is not None:
+        return f"host-overrides for {host}"
+    if source.type in policy.type_delay_seconds:
+        return f"poll-delay-seconds.{source.type}"
+    return "the default"
+
+
+def passing_delay(host: str, source: Source, policy: Policy) -> timedelta:
+    """The pause of another host's lane after a redirect led a source's poll there (P3)."""
+    return timedelta(seconds=delay_seconds(None, source.type, host, policy))
+
+
+def wait_seconds(until: datetime | None, set_at: datetime | None, now: datetime) -> float:
+    """How long to wait for a moment that was set at another; a clock set back adds nothing (O4)."""
+    if until is None:
+        return 0.0
+    left = until - now
+    if set_at is not None:
+        left = min(left, until - set_at)
+    return max(left.total_seconds(), 0.0)
+
+
+def hold_seconds(hold: Hold | None, now: datetime) -> float:
+    """How long a hold still lasts."""
+    return 0.0 if hold is None else wait_seconds(hold.until, hold.set_at, now)
+
+
+def host_free_at(state: HostState, now: datetime) -> datetime:
+    """The moment from which a lane may send its next request (P3, P9)."""
+    wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
+    return now + timedelta(seconds=max(wait, hold_seconds(state.hold, now)))

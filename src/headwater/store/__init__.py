@@ -1,0 +1,122 @@
+"""Store: opens the database, groups the tables, records what polls decided."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headwater.clock import Clock
+from headwater.errors import ConfigError, DatabaseUnavailable
+from headwater.model import Outcome
+from headwater.store.articles import Articles
+from headwater.store.batch import Batcher
+from headwater.store.cleanup import Bite
+from headwater.store.database import Database, Session
+from headwater.store.facts import Facts
+from headwater.store.hosts import Hosts
+from headwater.store.migrate import migrate, newest_version, schema_version
+from headwater.store.people import People
+from headwater.store.polls import Polls
+from headwater.store.postgres import PostgresDatabase
+from headwater.store.posts import Posts
+from headwater.store.record import record
+from headwater.store.sources import Sources
+from headwater.store.sqlite import SqliteDatabase
+
+_POSTS_PER_COMMIT = 1000
+_PATIENCE_SECONDS = 300.0  # how long a result waits for a database that is away (K5)
+_RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class Store:
+    """All that is stored, table by table."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.database = database
+        self.sources = Sources(database)
+        self.posts = Posts(database)
+        self.articles = Articles(database)
+        self.hosts = Hosts(database)
+        self.polls = Polls(database)
+        self.people = People(database)
+        self.facts = Facts(database)
+        self.trouble: str | None = None  # why the last attempt to record did not work, if so
+        self._clock = clock
+        self._record = Batcher(
+            self._record_many, most=_POSTS_PER_COMMIT, weight=lambda o: 2 + len(o.posts)
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def prepare(self) -> tuple[int, int]:
+        """Bring the schema up to date; answer its versions before and after (K7)."""
+        folder = self.database.migrations
+        return await self.database.write(lambda session: migrate(session, folder))
+
+    async def schema(self) -> tuple[int, int]:
+        """The schema's version in the database, and the one this program knows."""
+        folder = self.database.migrations
+        return await self.database.read(schema_version), newest_version(folder)
+
+    async def record(self, outcome: Outcome) -> Outcome:
+        """Store what a poll decided, all of it or nothing, and answer what became of it (D4).
+
+        A database that is away is waited for; DatabaseUnavailable means it stayed away (K5).
+        """
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        attempt = 0
+        while True:
+            try:
+                stored = await self._record(outcome)
+            except DatabaseUnavailable as error:
+                self.trouble = str(error)
+                if self._clock.monotonic() >= deadline:
+                    raise
+                wait = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+                await self._clock.sleep(wait)
+                attempt += 1
+            else:
+                self.trouble = None
+                return stored
+
+    async def clean(self, bite: Bite, now: datetime, limit: int) -> int:
+        """Run one bite of cleanup and answer how many rows it took."""
+        return await self.database.write(lambda session: bite(session, now, limit))
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of the database."""
+        await asyncio.to_thread(self.database.release)
+        await self.database.close()
+
+    async def _record_many(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
+        try:
+            return await self.database.write(lambda session: record(session, outcomes))
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - one of them is bad; find out which (K5)
+            if len(outcomes) == 1:
+                return [error]
+        return [(await self._record_many([outcome]))[0] for outcome in outcomes]
+
+
+def open_database(url: str) -> Database:
+    """The kind of database that a URL names."""
+    if url.startswith("sqlite:///"):
+        return SqliteDatabase(Path(url.removeprefix("sqlite:///")))
+    if url.startswith(("postgresql://", "postgres://")):
+        return PostgresDatabase(url)
+    raise ConfigError(f"app.database-url: {url!r} is neither sqlite:///… nor postgresql://…")
+
+
+__all__ = ["Database", "Session", "Store", "open_database"]

@@ -1,0 +1,73 @@
+"""Batcher: many small calls at the same time become one call to the database.
+
+While one batch is under way the next one gathers, so a busy service shares commits among many
+polls and an idle one waits for nobody.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_GATHER_SECONDS = 0.005
+
+
+class Batcher(Generic[Item, Result]):
+    """Runs `run` over the items of all concurrent calls, and gives each caller its result."""
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Item]], Awaitable[Sequence[Result | Exception]]],
+        *,
+        most: int = 500,
+        weight: Callable[[Item], int] = lambda _: 1,
+    ) -> None:
+        self._run = run
+        self._most = most
+        self._weight = weight
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    async def __call__(self, item: Item) -> Result:
+        """Join the next batch and answer what it brought for this item."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        busy = False
+        try:
+            while self._waiting:
+                # a lone call goes at once; under load a moment's wait makes far fewer commits
+                await asyncio.sleep(_GATHER_SECONDS if busy else 0)
+                batch = self._next_batch()
+                busy = len(batch) > 1
+                await self._run_batch(batch)
+        finally:
+            self._worker = None
+
+    def _next_batch(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+        total, count = 0, 0
+        for item, _ in self._waiting:
+            total += self._weight(item)
+            if count and total > self._most:
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
+    async def _run_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        try:
+            results = await self._run([item for item, _ in batch])
+        except Exception as error:  # noqa: BLE001 - it belongs to the callers, every one of them
+            results = [error] * len(batch)
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():  # the caller was cancelled meanwhile
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)

@@ -1,0 +1,56 @@
+"""Brings a database up to the schema of this program (K7)."""
+
+import re
+from pathlib import Path
+
+from headwater.errors import SchemaTooNew
+from headwater.store.database import Session
+
+_NAME = re.compile(r"(\d{4})_\w+\.sql")
+
+
+def schema_version(session: Session) -> int:
+    """The number of the last migration that was applied; 0 for an empty database."""
+    tables = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'",
+        "postgres": "SELECT to_regclass('schema_version')::text "
+        "WHERE to_regclass('schema_version') IS NOT NULL",
+    }
+    if not session.fetch(tables[session.kind]):
+        return 0
+    return int(session.fetch("SELECT coalesce(max(version), 0) FROM schema_version")[0][0])
+
+
+def newest_version(folder: Path) -> int:
+    """The number of the last migration this program knows."""
+    return max(number for number, _ in _migrations(folder))
+
+
+def migrate(session: Session, folder: Path) -> tuple[int, int]:
+    """Apply what is missing, all in the caller's transaction; answer the versions before, after."""
+    if session.kind == "postgres":  # two programs that start at once take turns
+        session.execute("SELECT pg_advisory_xact_lock(8420)")
+    before = schema_version(session)
+    newest = newest_version(folder)
+    if before > newest:
+        raise SchemaTooNew(
+            f"the database has schema {before}, this program knows {newest}: upgrade headwater"
+        )
+    session.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)")
+    for number, path in _migrations(folder):
+        if number > before:
+            for statement in statements(path.read_text(encoding="utf-8")):
+                session.execute(statement)
+            session.execute("INSERT INTO schema_version VALUES (:number)", {"number": number})
+    return before, newest
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a migration; a semicolon ends one only at the end of a line."""
+    bare = re.sub(r"--[^\n]*", "", script)
+    return [part.strip() for part in re.split(r";\s*\n", bare + "\n") if part.strip()]
+
+
+def _migrations(folder: Path) -> list[tuple[int, Path]]:
+    found = [(_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
+    return sorted((int(match[1]), path) for match, path in found if match is not None)

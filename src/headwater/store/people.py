@@ -1,0 +1,149 @@
+"""People: users, their podcasts and their sealed API keys."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from headwater.errors import NotFound, UsageError
+from headwater.model import Podcast, SealedSecret, User
+from headwater.store.database import Database, Session
+from headwater.store.rows import podcast_from, to_ms, user_from
+
+_PODCAST = "id, user_id, name, created_at, max_article_age_days, dedupe_across_sources"
+
+
+class People:
+    """The tables of users, podcasts and keys."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def users(self) -> Sequence[User]:
+        """All users, oldest first."""
+        sql = "SELECT id, name, created_at FROM users ORDER BY created_at, id"
+        return [user_from(row) for row in await self._database.read(lambda s: s.fetch(sql))]
+
+    async def user(self, name_or_id: str) -> User:
+        """The user with this id or name."""
+        return await self._database.read(lambda s: _user(s, name_or_id))
+
+    async def add_user(self, user: User) -> None:
+        """Store a new user."""
+        await self._database.write(lambda s: _add_user(s, user))
+
+    async def remove_user(self, user_id: str) -> None:
+        """Delete a user and all that belongs to them."""
+        sql = "DELETE FROM users WHERE id = :id"
+        await self._database.write(lambda s: s.execute(sql, {"id": user_id}))
+
+    async def podcasts(self, user_id: str) -> Sequence[Podcast]:
+        """A user's podcasts, oldest first."""
+        sql = f"SELECT {_PODCAST} FROM podcasts WHERE user_id = :user ORDER BY created_at, id"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"user": user_id}))
+        return [podcast_from(row) for row in rows]
+
+    async def podcast(self, user_id: str, name_or_id: str) -> Podcast:
+        """A user's podcast with this id or name."""
+        return await self._database.read(lambda s: _podcast(s, user_id, name_or_id))
+
+    async def save_podcast(self, podcast: Podcast) -> None:
+        """Store a podcast, new or changed."""
+        await self._database.write(lambda s: _save_podcast(s, podcast))
+
+    async def remove_podcast(self, podcast_id: str) -> None:
+        """Delete a podcast and all that belongs to it."""
+        sql = "DELETE FROM podcasts WHERE id = :id"
+        await self._database.write(lambda s: s.execute(sql, {"id": podcast_id}))
+
+    async def set_key(
+        self, user_id: str, provider: str, sealed: SealedSecret, now: datetime
+    ) -> None:
+        """Store a user's sealed key for a provider, instead of an older one."""
+        sql = """INSERT INTO api_keys (user_id, provider, key_id, nonce, ciphertext, created_at)
+            VALUES (:user, :provider, :key_id, :nonce, :ciphertext, :now)
+            ON CONFLICT (user_id, provider) DO UPDATE SET key_id = excluded.key_id,
+                nonce = excluded.nonce, ciphertext = excluded.ciphertext,
+                created_at = excluded.created_at"""
+        params = {
+            "user": user_id,
+            "provider": provider,
+            "key_id": sealed.key_id,
+            "nonce": sealed.nonce,
+            "ciphertext": sealed.ciphertext,
+            "now": to_ms(now),
+        }
+        await self._database.write(lambda s: s.execute(sql, params))
+
+    async def key(self, user_id: str, provider: str) -> SealedSecret | None:
+        """A user's sealed key for a provider, if there is one."""
+        sql = """SELECT key_id, nonce, ciphertext FROM api_keys
+            WHERE user_id = :user AND provider = :provider"""
+        params = {"user": user_id, "provider": provider}
+        rows = await self._database.read(lambda s: s.fetch(sql, params))
+        return SealedSecret(rows[0][0], bytes(rows[0][1]), bytes(rows[0][2])) if rows else None
+
+    async def key_providers(self, user_id: str) -> Sequence[str]:
+        """For which providers a user has a key."""
+        sql = "SELECT provider FROM api_keys WHERE user_id = :user ORDER BY provider"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"user": user_id}))
+        return [row[0] for row in rows]
+
+    async def remove_key(self, user_id: str, provider: str) -> None:
+        """Forget a user's key for a provider."""
+        sql = "DELETE FROM api_keys WHERE user_id = :user AND provider = :provider"
+        params = {"user": user_id, "provider": provider}
+        if not await self._database.write(lambda s: s.execute(sql, params)):
+            raise NotFound(f"there is no key for {provider}")
+
+
+def _user(session: Session, name_or_id: str) -> User:
+    sql = """SELECT id, name, created_at FROM users WHERE id = :name OR name = :name
+        ORDER BY CASE WHEN id = :name THEN 0 ELSE 1 END"""
+    rows = session.fetch(sql, {"name": name_or_id})
+    if not rows:
+        raise NotFound(f"there is no user {name_or_id!r}")
+    return user_from(rows[0])
+
+
+def _add_user(session: Session, user: User) -> None:
+    taken = session.fetch("SELECT id FROM users WHERE name = :name", {"name": user.name})
+    if taken:
+        raise UsageError(f"there is a user {user.name!r} already", field="name")
+    session.execute(
+        "INSERT INTO users (id, name, created_at) VALUES (:id, :name, :now)",
+        {"id": user.id, "name": user.name, "now": to_ms(user.created_at)},
+    )
+
+
+def _podcast(session: Session, user_id: str, name_or_id: str) -> Podcast:
+    sql = f"""SELECT {_PODCAST} FROM podcasts
+        WHERE user_id = :user AND (id = :name OR name = :name)
+        ORDER BY CASE WHEN id = :name THEN 0 ELSE 1 END"""
+    rows = session.fetch(sql, {"user": user_id, "name": name_or_id})
+    if not rows:
+        raise NotFound(f"there is no podcast {name_or_id!r}")
+    return podcast_from(rows[0])
+
+
+def _save_podcast(session: Session, podcast: Podcast) -> None:
+    params = {
+        "id": podcast.id,
+        "user": podcast.user_id,
+        "name": podcast.name,
+        "now": to_ms(podcast.created_at),
+        "days": podcast.max_article_age_days,
+        "dedupe": podcast.dedupe_across_sources,
+    }
+    taken = session.fetch(
+        "SELECT id FROM podcasts WHERE user_id = :user AND name = :name AND id <> :id", params
+    )
+    if taken:
+        raise UsageError(f"there is a podcast {podcast.name!r} already", field="name")
+    session.execute(
+        """INSERT INTO podcasts (id, user_id, name, created_at, max_article_age_days,
+            dedupe_across_sources)
+        VALUES (:id, :user, :name, :now, :days, :dedupe)
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name,
+            max_article_age_days = excluded.max_article_age_days,
+            dedupe_across_sources = excluded.dedupe_across_sources""",
+        params,
+    )

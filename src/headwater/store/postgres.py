@@ -1,0 +1,132 @@
+"""PostgreSQL through psycopg, one connection per database thread."""
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import psycopg
+
+from headwater.errors import DatabaseUnavailable, StoreError
+from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
+
+T = TypeVar("T")
+_POLLER_LOCK = zlib.crc32(b"headwater poller")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_CONNECT_SECONDS = 5
+
+
+@lru_cache(maxsize=512)
+def _native(sql: str) -> str:
+    """Spell `:name` the way psycopg does."""
+    return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+class PostgresSession:
+    """One PostgreSQL connection, used by one thread."""
+
+    kind = "postgres"
+
+    def __init__(self, url: str) -> None:
+        self.connection = psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="headwater",
+            keepalives_idle=30,
+        )
+
+    def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
+        """Run a statement and answer how many rows it touched."""
+        return self.connection.execute(_native(sql), params).rowcount
+
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
+        """Run a statement once per row, in one pipeline."""
+        with self.connection.cursor() as cursor:
+            cursor.executemany(_native(sql), rows)
+
+    def fetch(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run a query and answer all its rows."""
+        return self.connection.execute(_native(sql), params).fetchall()
+
+    def array(self, values: Iterable[Any]) -> Any:
+        """Values as a PostgreSQL array."""
+        return list(values)
+
+    def among(self, column: str, name: str) -> str:
+        """The condition that a column is one of the values bound to `name`."""
+        return f"{column} = ANY(:{name})"
+
+    def close(self) -> None:
+        """Give the connection up."""
+        self.connection.close()
+
+
+class PostgresDatabase(Database):
+    """A database on a PostgreSQL server."""
+
+    migrations = Path(__file__).parent / "migrations" / "postgres"
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+        self._lock: psycopg.Connection[Any] | None = None
+
+    def connect(self) -> PostgresSession:
+        """Open a connection for the calling thread."""
+        return PostgresSession(self._url)
+
+    def translate(self, error: Exception) -> Exception:
+        """Tell passing trouble from our own mistakes."""
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            line = " ".join(str(error).split())
+            return DatabaseUnavailable(f"the PostgreSQL database cannot be used now: {line}")
+        if isinstance(error, psycopg.Error):
+            return StoreError(f"the database refused this: {' '.join(str(error).split())}")
+        return error
+
+    def is_broken(self, error: Exception) -> bool:
+        """A connection that was cut off is replaced."""
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+    def claim(self) -> bool:
+        """Take an advisory lock that lives as long as a connection of its own (S10)."""
+        connection = self.connect().connection
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_POLLER_LOCK,)).fetchone()
+        if row is None or not row[0]:
+            connection.close()
+            return False
+        self._lock = connection
+        return True
+
+    def is_claimed(self) -> bool:
+        """Whether another process holds the lock."""
+        if self._lock is not None:
+            return False
+        if not self.claim():
+            return True
+        self.release()
+        return False
+
+    def release(self) -> None:
+        """Close the connection that holds the lock."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def faults(self) -> list[str]:
+        """PostgreSQL checks its pages itself; being reachable is what can be told."""
+        self._session().fetch("SELECT 1")
+        return []
+
+    def _in_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
+        with cast(PostgresSession, session).connection.transaction():
+            return work(session)
+
+    def _in_read(self, session: Session, work: Callable[[Session], T]) -> T:
+        connection = cast(PostgresSession, session).connection
+        with connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            return work(session)

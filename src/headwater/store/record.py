@@ -1,0 +1,109 @@
+"""record: what polls decided becomes stored, all of a poll or nothing (D4, K1).
+
+Many polls share one transaction. Should one of them not be storable, the transaction is undone
+and each is stored by itself, so that a bad one harms no other (K5).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headwater.model import Outcome
+from headwater.store import hosts, polls, posts
+from headwater.store.database import Session
+from headwater.store.rows import state_of, to_ms
+
+_POLLED = [  # what a poll may change of its source; a person's settings are not among it
+    "last_polled", "last_success_at", "last_seen_id", "consecutive_failures", "last_failure_type",
+    "failing_since", "last_error", "disabled_reason", "host", "first_poll_done", "requested_at",
+    "permanent_failures", "permanent_kind", "etag", "last_modified", "body_hash", "seen_keys",
+    "late_keys_kept", "hold_until", "hold_set_at", "hold_reason", "enabled",
+]  # fmt: skip
+_UPDATE = (
+    "UPDATE sources SET generation = generation + 1, "
+    + ", ".join(f"{name} = :{name}" for name in _POLLED)
+    + " WHERE id = :id"
+)
+_LATE_KEYS_PER_SOURCE_DAYS = 30  # how long a key outlives its entry in the feed
+
+
+def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Store outcomes whose sources nobody edited meanwhile; answer what became of each (D4)."""
+    current = _current(session, outcomes)
+    results = []
+    for outcome in outcomes:
+        before = outcome.before
+        as_polled = (before.generation, before.url, before.type.value, before.enabled)
+        if current.pop(before.id, None) == as_polled:
+            results.append(_without_podcast_twins(session, outcome))
+        else:
+            results.append(replace(outcome, posts=(), recorded=False))
+    fresh = [outcome for outcome in results if outcome.recorded]
+    _store(session, fresh)
+    return results
+
+
+def _current(session: Session, outcomes: Sequence[Outcome]) -> dict[str, tuple[object, ...]]:
+    lock = " FOR UPDATE" if session.kind == "postgres" else ""
+    rows = session.fetch(
+        f"""SELECT id, generation, url, type, enabled FROM sources
+        WHERE {session.among("id", "ids")} ORDER BY id{lock}""",
+        {"ids": session.array({outcome.before.id for outcome in outcomes})},
+    )
+    return {row[0]: (row[1], row[2], row[3], bool(row[4])) for row in rows}
+
+
+def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
+    if not outcomes:
+        return
+    session.execute_many(_UPDATE, [_polled(outcome) for outcome in outcomes])
+    posts.insert(session, [post for outcome in outcomes for post in outcome.posts])
+    for outcome in outcomes:
+        if outcome.late_keys is not None:
+            _keep_late_keys(session, outcome)
+    hosts.keep_visits(session, [visit for outcome in outcomes for visit in outcome.visits])
+    hosts.keep_holds(
+        session, [(o.hold_lane, o.hold) for o in outcomes if o.hold is not None and o.hold_lane]
+    )
+    polls.insert(session, outcomes)
+
+
+def _polled(outcome: Outcome) -> dict[str, object]:
+    source = outcome.source
+    return state_of(source) | {"id": source.id, "enabled": source.enabled}
+
+
+def _without_podcast_twins(session: Session, outcome: Outcome) -> Outcome:
+    """Leave out what another source of the podcast stored since the poll looked (D5)."""
+    if not outcome.dedupe_in_podcast or not outcome.posts:
+        return outcome
+    rows = session.fetch(
+        f"""SELECT content_hash FROM posts
+        WHERE source_id IN (SELECT id FROM sources WHERE podcast_id = :podcast)
+        AND {session.among("content_hash", "hashes")}""",
+        {
+            "podcast": outcome.source.podcast_id,
+            "hashes": session.array(post.content_hash for post in outcome.posts),
+        },
+    )
+    twins = {row[0] for row in rows}
+    kept = tuple(post for post in outcome.posts if post.content_hash not in twins)
+    # stored at once, so that the next outcome of this transaction sees them
+    posts.insert(session, kept)
+    return replace(outcome, posts=kept)
+
+
+def _keep_late_keys(session: Session, outcome: Outcome) -> None:
+    keys, source = outcome.late_keys, outcome.source
+    if keys is None or keys.forget_all:
+        session.execute("DELETE FROM late_keys WHERE source_id = :id", {"id": source.id})
+        return
+    now = to_ms(source.last_polled) or 0
+    session.execute_many(
+        """INSERT INTO late_keys (source_id, key, seen_at) VALUES (:id, :key, :now)
+        ON CONFLICT (source_id, key) DO UPDATE SET seen_at = excluded.seen_at""",
+        [{"id": source.id, "key": key, "now": now} for key in keys.remember],
+    )
+    session.execute(
+        "DELETE FROM late_keys WHERE source_id = :id AND seen_at < :before",
+        {"id": source.id, "before": now - _LATE_KEYS_PER_SOURCE_DAYS * 86_400_000},
+    )

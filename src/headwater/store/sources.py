@@ -1,0 +1,242 @@
+"""Sources: settings, state, and which are due."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headwater.errors import NotFound
+from headwater.model import DueSource, Source, SourceType, Subject
+from headwater.rules.policy import Policy
+from headwater.rules.politeness import delay_seconds, lane_name
+from headwater.rules.schedule import CLOCK_TOLERANCE, backoff_cap_minutes, effective_minutes
+from headwater.rules.urls import url_host
+from headwater.store.batch import Batcher
+from headwater.store.database import Database, Row, Session
+from headwater.store.rows import (
+    SOURCE_COLUMNS,
+    columns,
+    moment,
+    settings_of,
+    source_from,
+    state_of,
+    to_ms,
+)
+
+_SELECT = f"SELECT {columns(SOURCE_COLUMNS, 's')} FROM sources s"
+_INSERT = (
+    f"INSERT INTO sources ({columns(SOURCE_COLUMNS)}) "
+    f"VALUES ({', '.join(':' + name for name in SOURCE_COLUMNS)})"
+)
+_UPDATE = (
+    "UPDATE sources SET "
+    + ", ".join(f"{name} = :{name}" for name in SOURCE_COLUMNS if name != "id")
+    + " WHERE id = :id"
+)
+# What is due by time (S5): three index ranges, so the cost follows the due ones. The second and
+# third stand for the cap of S3: a source's own, and the configured one.
+_DUE_IDS = """
+    SELECT id FROM sources WHERE enabled AND backoff_due_at <= :now
+    UNION
+    SELECT id FROM sources WHERE enabled AND cap_due_at IS NOT NULL AND cap_due_at <= :now
+    UNION
+    SELECT id FROM sources WHERE enabled AND default_cap = TRUE AND last_polled <= :capped
+        AND last_polled + poll_interval_minutes * CAST(60000 AS BIGINT) <= :now
+    UNION
+"""
+_REQUESTED_IDS = "SELECT id FROM sources WHERE requested_at IS NOT NULL"
+_DUE = """
+    SELECT s.id, s.type, s.url, s.host, s.poll_delay_seconds, s.requested_at, s.last_polled,
+        s.poll_interval_minutes, s.consecutive_failures, s.max_backoff_hours, p.user_id
+    FROM sources s JOIN podcasts p ON p.id = s.podcast_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFilter:
+    """Which sources a person wants to see; None: no matter."""
+
+    podcast_id: str | None = None
+    type: SourceType | None = None
+    enabled: bool | None = None
+    host: str | None = None
+    url: str | None = None
+    text: str | None = None  # part of URL or label
+
+
+class Sources:
+    """The sources table."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._load = Batcher(self._load_many)
+
+    async def due(self, now: datetime, policy: Policy, *, only_requested: bool) -> list[DueSource]:
+        """All sources that are due, in no order (S2, S5)."""
+        return await self._database.read(lambda s: due(s, now, policy, only_requested))
+
+    async def due_one(self, source_id: str, policy: Policy) -> DueSource:
+        """One source as its lane wants it, due or not."""
+        sql = f"{_DUE} WHERE s.id = :id"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"id": source_id}))
+        if not rows:
+            raise NotFound(f"there is no source {source_id}")
+        return _due_source(rows[0], policy)
+
+    async def subject(self, source_id: str) -> Subject | None:
+        """A source as it is now, with what its podcast says; None if it is gone."""
+        return await self._load(source_id)
+
+    async def get(self, source_id: str) -> Source:
+        """A source as it is now."""
+        subject = await self._load(source_id)
+        if subject is None:
+            raise NotFound(f"there is no source {source_id}")
+        return subject.source
+
+    async def find(
+        self, wanted: SourceFilter, *, limit: int, after: tuple[int, str] | None = None
+    ) -> Sequence[Source]:
+        """Sources in the order they were added; `after` continues behind the last one."""
+        return await self._database.read(lambda s: _listed(s, wanted, limit, after))
+
+    async def add_many(self, sources: Sequence[Source]) -> None:
+        """Store new sources, all or none."""
+        await self._database.write(
+            lambda s: s.execute_many(_INSERT, [settings_of(x) | state_of(x) for x in sources])
+        )
+
+    async def edit(self, source_id: str, change: Callable[[Source], Source]) -> Source:
+        """Change a source as it is now, in one transaction."""
+        return await self._database.write(lambda s: _edited(s, source_id, change))
+
+    async def remove(self, source_id: str) -> None:
+        """Delete a source and all that belongs to it."""
+        sql = "DELETE FROM sources WHERE id = :id"
+        if not await self._database.write(lambda s: s.execute(sql, {"id": source_id})):
+            raise NotFound(f"there is no source {source_id}")
+
+    async def request(self, source_ids: Sequence[str], now: datetime) -> None:
+        """Ask for a poll as soon as may be (S9)."""
+        rows = [{"id": source_id, "now": to_ms(now)} for source_id in source_ids]
+        sql = "UPDATE sources SET requested_at = :now WHERE id = :id"
+        await self._database.write(lambda s: s.execute_many(sql, rows))
+
+    async def request_twitter(self, user_id: str, now: datetime) -> int:
+        """Make a user's waiting X sources due: the key they waited for is there (S9)."""
+        sql = """UPDATE sources SET requested_at = :now, generation = generation + 1
+            WHERE enabled AND type = 'twitter'
+            AND podcast_id IN (SELECT id FROM podcasts WHERE user_id = :user)"""
+        params = {"now": to_ms(now), "user": user_id}
+        return await self._database.write(lambda s: s.execute(sql, params))
+
+    async def without_contact(self, limit: int) -> Sequence[Source]:
+        """Enabled sources that were never polled and have no jitter yet (P6)."""
+        sql = f"{_SELECT} WHERE s.enabled AND s.last_polled IS NULL LIMIT :limit"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"limit": limit}))
+        return [source_from(row) for row in rows]
+
+    async def set_contact(self, sources: Sequence[Source]) -> None:
+        """Keep the jitter of these sources, once (P6)."""
+        rows = [{"id": source.id, "at": to_ms(source.last_polled)} for source in sources]
+        sql = "UPDATE sources SET last_polled = :at WHERE id = :id AND last_polled IS NULL"
+        await self._database.write(lambda s: s.execute_many(sql, rows))
+
+    async def bring_back(self, now: datetime) -> int:
+        """Rewrite polls that lie in the future: the clock was set back (S2)."""
+        params = {"now": to_ms(now), "limit": to_ms(now + CLOCK_TOLERANCE)}
+        return await self._database.write(lambda s: _bring_back(s, params))
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many sources there are, by state."""
+        sql = """SELECT count(*), count(*) FILTER (WHERE enabled),
+            count(*) FILTER (WHERE enabled AND consecutive_failures > 0) FROM sources"""
+        row = (await self._database.read(lambda s: s.fetch(sql)))[0]
+        return {"sources": row[0], "enabled": row[1], "failing": row[2]}
+
+    async def _load_many(self, ids: Sequence[str]) -> Sequence[Subject | None]:
+        return await self._database.read(lambda s: _subjects(s, ids))
+
+
+def due(session: Session, now: datetime, policy: Policy, only_requested: bool) -> list[DueSource]:
+    """The SQL twin of `rules.schedule.is_due`; a property test ties the two."""
+    capped = now - timedelta(hours=policy.max_backoff_hours)
+    ids = _REQUESTED_IDS if only_requested else _DUE_IDS + _REQUESTED_IDS
+    params = {} if only_requested else {"now": to_ms(now), "capped": to_ms(capped)}
+    rows = session.fetch(f"{_DUE} WHERE s.id IN ({ids})", params)
+    return [_due_source(row, policy) for row in rows]
+
+
+def _due_source(row: Row, policy: Policy) -> DueSource:
+    id_, type_name, url, host, own_delay, requested_at, last_polled, *numbers, user_id = row
+    interval, failures, own_cap = numbers
+    type_ = SourceType(type_name)
+    if host is None and type_ is not SourceType.TWITTER:
+        host = url_host(url)  # a row that came in by another way
+    minutes = effective_minutes(interval, failures, backoff_cap_minutes(own_cap, policy))
+    since = requested_at if requested_at is not None else (last_polled or 0) + minutes * 60_000
+    return DueSource(
+        id=id_,
+        lane=lane_name(type_, host, user_id),
+        overdue_since=moment(since),
+        delay_seconds=delay_seconds(own_delay, type_, host, policy),
+        requested=requested_at is not None,
+    )
+
+
+def _subjects(session: Session, ids: Sequence[str]) -> list[Subject | None]:
+    sql = f"""SELECT p.user_id, p.max_article_age_days, p.dedupe_across_sources,
+        {columns(SOURCE_COLUMNS, "s")}
+        FROM sources s JOIN podcasts p ON p.id = s.podcast_id
+        WHERE {session.among("s.id", "ids")}"""
+    rows = session.fetch(sql, {"ids": session.array(set(ids))})
+    found = {r[3]: Subject(source_from(r[3:]), r[0], r[1], bool(r[2])) for r in rows}
+    return [found.get(id_) for id_ in ids]
+
+
+def _edited(session: Session, source_id: str, change: Callable[[Source], Source]) -> Source:
+    lock = " FOR UPDATE" if session.kind == "postgres" else ""
+    rows = session.fetch(f"{_SELECT} WHERE s.id = :id{lock}", {"id": source_id})
+    if not rows:
+        raise NotFound(f"there is no source {source_id}")
+    after = change(source_from(rows[0]))
+    session.execute(_UPDATE, settings_of(after) | state_of(after))
+    return after
+
+
+def _listed(
+    session: Session, wanted: SourceFilter, limit: int, after: tuple[int, str] | None
+) -> list[Source]:
+    conditions, params = _conditions(wanted)
+    if after is not None:
+        conditions.append("(s.created_at, s.id) > (:after_at, :after_id)")
+        params |= {"after_at": after[0], "after_id": after[1]}
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    sql = f"{_SELECT}{where} ORDER BY s.created_at, s.id LIMIT :limit"
+    return [source_from(row) for row in session.fetch(sql, params | {"limit": limit})]
+
+
+def _conditions(wanted: SourceFilter) -> tuple[list[str], dict[str, object]]:
+    named = {
+        "s.podcast_id = :podcast_id": wanted.podcast_id,
+        "s.type = :type": wanted.type and wanted.type.value,
+        "s.enabled = :enabled": wanted.enabled,
+        "s.host = :host": wanted.host,
+        "s.url = :url": wanted.url,
+    }
+    conditions = [sql for sql, value in named.items() if value is not None]
+    params: dict[str, object] = {
+        sql.rpartition(":")[2]: value for sql, value in named.items() if value is not None
+    }
+    if wanted.text is not None:
+        conditions.append(
+            "(lower(s.url) LIKE :text ESCAPE '!' OR lower(s.label) LIKE :text ESCAPE '!')"
+        )
+        plain = wanted.text.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+        params["text"] = f"%{plain}%"
+    return conditions, params
+
+
+def _bring_back(session: Session, params: Mapping[str, int | None]) -> int:
+    sql = """UPDATE sources SET last_polled = :now
+        WHERE enabled AND default_cap = {capped} AND last_polled > :limit"""
+    return sum(session.execute(sql.format(capped=c), params) for c in ("TRUE", "FALSE"))

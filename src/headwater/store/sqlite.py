@@ -1,0 +1,170 @@
+"""SQLite: one file, WAL, every commit on disk before it counts (K3)."""
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headwater.errors import DatabaseCorrupt, DatabaseUnavailable, StoreError
+from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
+
+T = TypeVar("T")
+_BUSY_SECONDS = 5
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PASSING = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOMEM,
+)
+
+
+class SqliteSession:
+    """One SQLite connection, used by one thread."""
+
+    kind = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self.connection = sqlite3.connect(
+            path,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,  # closed by the thread that closes the database
+            cached_statements=256,
+        )
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",  # a committed post survives a power cut (K3)
+            "foreign_keys = ON",
+            "temp_store = MEMORY",
+            "cache_size = -32768",
+            "journal_size_limit = 67108864",
+        ):
+            self.connection.execute(f"PRAGMA {pragma}")
+
+    def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
+        """Run a statement and answer how many rows it touched."""
+        return self.connection.execute(sql, params).rowcount
+
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
+        """Run a statement once per row."""
+        self.connection.executemany(sql, rows)
+
+    def fetch(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run a query and answer all its rows."""
+        return self.connection.execute(sql, params).fetchall()
+
+    def array(self, values: Iterable[Any]) -> Any:
+        """Values as a JSON array."""
+        return json.dumps(list(values))
+
+    def among(self, column: str, name: str) -> str:
+        """The condition that a column is one of the values bound to `name`."""
+        return f"{column} IN (SELECT value FROM json_each(:{name}))"
+
+    def close(self) -> None:
+        """Give the connection up."""
+        self.connection.close()
+
+
+class SqliteDatabase(Database):
+    """A SQLite file."""
+
+    migrations = Path(__file__).parent / "migrations" / "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._lock: int | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def connect(self) -> SqliteSession:
+        """Open a connection for the calling thread."""
+        return SqliteSession(self.path)
+
+    def translate(self, error: Exception) -> Exception:
+        """Tell damage and passing trouble from our own mistakes."""
+        if not isinstance(error, sqlite3.Error):
+            return error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _CORRUPT:
+            return DatabaseCorrupt(
+                f"the database {self.path} is damaged ({error}); run `headwater doctor`"
+            )
+        if code in _PASSING:
+            return DatabaseUnavailable(f"the database {self.path} cannot be used now: {error}")
+        return StoreError(f"the database {self.path} refused this: {error}")
+
+    def is_broken(self, error: Exception) -> bool:
+        """A connection is replaced after damage and input/output errors only."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return code in (*_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+
+    def claim(self) -> bool:
+        """Lock the file beside the database that stands for the right to poll (S10)."""
+        self._lock = self._locked()
+        return self._lock is not None
+
+    def is_claimed(self) -> bool:
+        """Whether another process holds the lock."""
+        if self._lock is not None:
+            return False
+        handle = self._locked()
+        if handle is None:
+            return True
+        os.close(handle)
+        return False
+
+    def release(self) -> None:
+        """Unlock; the file stays, so that no two processes lock different files."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def faults(self) -> list[str]:
+        """Run SQLite's own check, and look for rows that point nowhere."""
+        session = self._session()
+        found = [row[0] for row in session.fetch("PRAGMA integrity_check")]
+        orphans = session.fetch("PRAGMA foreign_key_check")
+        return [f for f in found if f != "ok"] + [f"{row[0]}: row without owner" for row in orphans]
+
+    def _locked(self) -> int | None:
+        handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        return handle
+
+    def _in_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
+        session.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(session)
+            session.execute("COMMIT")
+        except BaseException:
+            _roll_back(session)
+            raise
+        return result
+
+    def _in_read(self, session: Session, work: Callable[[Session], T]) -> T:
+        session.execute("BEGIN")
+        try:
+            return work(session)
+        finally:
+            _roll_back(session)
+
+
+def _roll_back(session: Session) -> None:
+    try:
+        session.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        # SQLite rolls back by itself on a full disk and the like
+        if "no transaction is active" not in str(error):
+            raise

@@ -1,0 +1,17 @@
+"""What all tests share: where the corpus is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of real feeds, pages and answers, or skip where there is none."""
+    named = os.environ.get("HEADWATER_CORPUS")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "corpus"
+    folder = Path(named) if named else beside
+    if not folder.is_dir():
+        pytest.skip("no corpus of real feeds and pages here (HEADWATER_CORPUS)")
+    return folder

@@ -1,0 +1,218 @@
+"""Name resolution against a real name server on loopback (H5, O1)."""
+
+import asyncio
+import socket
+import struct
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import NameNotFound, NameUnresolved
+from headwater.fetch.names import SystemNames
+
+NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
+A, AAAA = 1, 28
+SILENT = "silent"
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """Answers from a table of (name, type) or name -> code, addresses or silence."""
+
+    def __init__(self, table):
+        self.table = table
+        self.address = ""
+        self.asked = []
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, sender):
+        name, kind, question = self.question(data)
+        self.asked.append((name, kind))
+        answer = self.table.get((name, kind), self.table.get(name, NXDOMAIN))
+        if answer == SILENT:
+            return
+        code = answer if isinstance(answer, int) else NOERROR
+        records = [] if isinstance(answer, int) else self.records(answer, kind)
+        head = data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0)
+        self.transport.sendto(head + question + b"".join(records), sender)
+
+    @staticmethod
+    def question(data):
+        labels, at = [], 12
+        while data[at]:
+            labels.append(data[at + 1 : at + 1 + data[at]].decode())
+            at += 1 + data[at]
+        kind = struct.unpack(">H", data[at + 1 : at + 3])[0]
+        return ".".join(labels).lower(), kind, data[12 : at + 5]
+
+    @staticmethod
+    def records(addresses, kind):
+        packed = [ip_address(address).packed for address in addresses]
+        size = 4 if kind == A else 16
+        return [
+            struct.pack(">HHHIH", 0xC00C, kind, 1, 0, size) + one
+            for one in packed
+            if len(one) == size
+        ]
+
+
+@asynccontextmanager
+async def name_server(table):
+    loop = asyncio.get_running_loop()
+    transport, server = await loop.create_datagram_endpoint(
+        lambda: NameServer(table), local_addr=("127.0.0.1", 0)
+    )
+    server.address = "127.0.0.1:{}".format(transport.get_extra_info("sockname")[1])
+    try:
+        yield server
+    finally:
+        transport.close()
+
+
+async def resolve(table, host, limit_seconds=5.0):
+    async with (
+        name_server(table) as server,
+        SystemNames(nameservers=[server.address], limit_seconds=limit_seconds) as names,
+    ):
+        return list(await names.addresses(host)), server.asked
+
+
+async def test_h5_both_families_are_found_and_ipv4_comes_first():
+    found, _ = await resolve({"news.test": ["2001:4860::1", "8.8.8.8", "8.8.4.4"]}, "news.test")
+    assert found == ["8.8.8.8", "8.8.4.4", "2001:4860::1"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"gone.test": NXDOMAIN},
+        {"gone.test": NOERROR},
+        {("gone.test", A): NXDOMAIN, ("gone.test", AAAA): NOERROR},
+    ],
+    ids=["no such name", "no address", "both"],
+)
+async def test_o1_a_name_that_does_not_exist_or_has_no_address_is_not_found(table):
+    with pytest.raises(NameNotFound, match=r"gone\.test does not exist"):
+        await resolve(table, "gone.test")
+
+
+@pytest.mark.parametrize("code", [SERVFAIL, REFUSED, NOTIMP, FORMERR])
+async def test_o1_a_server_that_fails_leaves_the_name_unresolved(code):
+    with pytest.raises(NameUnresolved, match=r"sick\.test could not be looked up"):
+        await resolve({"sick.test": code}, "sick.test")
+
+
+@pytest.mark.parametrize("other", [NXDOMAIN, NOERROR])
+async def test_o1_no_address_of_one_family_proves_nothing_while_the_other_fails(other):
+    with pytest.raises(NameUnresolved):
+        await resolve({("half.test", A): other, ("half.test", AAAA): SERVFAIL}, "half.test")
+
+
+async def test_h5_one_family_is_enough_where_the_other_fails():
+    table = {("half.test", A): ["9.9.9.9"], ("half.test", AAAA): SERVFAIL}
+    found, _ = await resolve(table, "half.test")
+    assert found == ["9.9.9.9"]
+
+
+async def test_h5_one_family_is_enough_where_the_other_is_never_answered():
+    table = {("half.test", A): ["9.9.9.9"], ("half.test", AAAA): SILENT}
+    found, _ = await resolve(table, "half.test")
+    assert found == ["9.9.9.9"]
+
+
+async def test_h5_a_silent_server_is_given_up_after_the_limit():
+    with pytest.raises(NameUnresolved, match=r"no answer in time|timeout"):
+        await resolve({"slow.test": SILENT}, "slow.test", limit_seconds=0.2)
+
+
+async def test_o1_a_server_that_is_not_there_leaves_the_name_unresolved():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    async with SystemNames(nameservers=[f"127.0.0.1:{port}"], limit_seconds=2) as names:
+        with pytest.raises(NameUnresolved):
+            await names.addresses("any.test")
+
+
+@pytest.mark.parametrize("host", ["nowhere.invalid", "a.b.invalid", "invalid"])
+async def test_o2_invalid_is_never_looked_up(host):
+    async with name_server({host: ["8.8.8.8"]}) as server:
+        async with SystemNames(nameservers=[server.address]) as names:
+            with pytest.raises(NameNotFound):
+                await names.addresses(host)
+        assert server.asked == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "app.localhost"])
+async def test_n3_localhost_is_loopback_whatever_a_server_says(host):
+    found, asked = await resolve({host: ["8.8.8.8"]}, host)
+    assert found == ["127.0.0.1", "::1"]
+    assert asked == []
+
+
+async def test_n4_an_address_is_its_own_answer():
+    found, asked = await resolve({}, "127.1.2.3")
+    assert (found, asked) == (["127.1.2.3"], [])
+
+
+@pytest.mark.parametrize("host", ["gone.test", "gone"])
+async def test_n4_a_name_is_asked_as_it_stands_without_search_domains(host):
+    async with (
+        name_server({}) as server,
+        SystemNames(nameservers=[server.address]) as names,
+    ):
+        with pytest.raises(NameNotFound):
+            await names.addresses(host)
+        assert {name for name, _ in server.asked} == {host}
+
+
+async def test_h5_the_hosts_file_is_honoured():
+    lines = Path("/etc/hosts").read_text().splitlines()
+    known = [line.split() for line in lines if line.strip() and line[0] != "#"]
+    named = [
+        (words[0], name)
+        for words in known
+        for name in words[1:]
+        if "localhost" not in name and "." in words[0]
+    ]
+    if not named:
+        pytest.skip("no name of its own in /etc/hosts")
+    address, name = named[0]
+    found, _ = await resolve({name: SERVFAIL}, name)
+    assert address in found
+
+
+async def test_h5_dead_names_do_not_hold_up_others():
+    table = {"live.test": ["9.9.9.9"]} | {f"dead{n}.test": SILENT for n in range(100)}
+    async with (
+        name_server(table) as server,
+        SystemNames(nameservers=[server.address], limit_seconds=30) as names,
+    ):
+        dead = [asyncio.create_task(names.addresses(f"dead{n}.test")) for n in range(100)]
+        assert list(await names.addresses("live.test")) == ["9.9.9.9"]
+        assert not any(task.done() for task in dead)
+        for task in dead:
+            task.cancel()
+        await asyncio.gather(*dead, return_exceptions=True)
+
+
+async def test_h5_closing_ends_questions_that_are_still_open():
+    async with name_server({"slow.test": SILENT}) as server:
+        async with SystemNames(nameservers=[server.address], limit_seconds=30) as names:
+            question = asyncio.create_task(names.addresses("slow.test"))
+            while not server.asked:
+                await asyncio.sleep(0)
+        with pytest.raises(NameUnresolved):
+            await question
+    with pytest.raises(NameUnresolved, match="shutting down"):
+        await names.addresses("slow.test")
+
+
+def test_h5_names_resolve_under_uvloop_too():
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found, _ = runner.run(resolve({"news.test": ["8.8.8.8"]}, "news.test"))
+    assert found == ["8.8.8.8"]

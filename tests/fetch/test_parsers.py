@@ -1,0 +1,385 @@
+"""Parsing inside a budget: whatever a document does to its worker, the next one is parsed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.clock import SystemClock
+from headwater.errors import FetchError, LocalFault, NoContent, NotAFeed, TooExpensive
+from headwater.fetch.feed import parse_feed
+from headwater.fetch.parse_frames import batches, from_json, to_json, unpack
+from headwater.fetch.parsers import Parsers
+from headwater.fetch.website import read_page
+from headwater.model import Entry
+
+URL = "https://example.org/feed?token=hush"
+ODD_WORKER = (sys.executable, "-P", str(Path(__file__).with_name("odd_worker.py")))
+
+
+class HandClock:
+    """Time passes when the test says so."""
+
+    def __init__(self):
+        self._sleepers = []
+
+    def now(self):
+        return datetime(2026, 2, 16, 8, tzinfo=UTC)
+
+    def monotonic(self):
+        return 0.0
+
+    async def sleep(self, seconds):
+        sleeper = asyncio.get_running_loop().create_future()
+        self._sleepers.append(sleeper)
+        await sleeper
+
+    def let_all_time_pass(self):
+        for sleeper in self._sleepers:
+            if not sleeper.done():
+                sleeper.set_result(None)
+
+
+def odd_parsers(**options):
+    options = {"clock": HandClock(), "processes": 1, "inline_bytes": 0} | options
+    return Parsers(worker=ODD_WORKER, **options)
+
+
+async def order(parsers, text):
+    feed = await parsers.feed(text.encode(), content_type=None, url=URL)
+    return feed.entries[0]
+
+
+async def exists(path):
+    while not path.exists():
+        await asyncio.sleep(0.005)
+
+
+def is_alive(pid):
+    """Whether the process runs; an orphan that nobody collects does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+async def has_ended(pid):
+    while is_alive(pid):
+        await asyncio.sleep(0.005)
+
+
+def an_rss_feed(entries, *, padding=0):
+    items = "".join(
+        f"<item><title>Title {n}</title><link>https://example.org/{n}</link>"
+        f"<pubDate>Mon, 16 Feb 2026 08:{n % 60:02}:00 GMT</pubDate>"
+        f"<description>Body {n} – ü 🐟 {'x' * padding}</description></item>"
+        for n in range(entries)
+    )
+    head = '<?xml version="1.0"?><rss version="2.0"><channel><title>News</title>'
+    return f"{head}{items}</channel></rss>".encode()
+
+
+def a_page(text):
+    return f"<html><head><title>T</title></head><body>{text}</body></html>".encode()
+
+
+ARTICLE = "<article><h1>News</h1>" + "<p>The river rose by a hand.</p>" * 20 + "</article>"
+
+
+async def test_h2_a_large_feed_is_parsed_elsewhere_with_the_same_result():
+    data = an_rss_feed(400, padding=2000)
+    async with Parsers(clock=SystemClock()) as parsers:
+        there = await parsers.feed(data, content_type="application/rss+xml", url=URL)
+    here = parse_feed(data, content_type="application/rss+xml", url=URL)
+    assert len(data) > 10 * 65536
+    assert len(there.entries) == 400
+    assert there == here
+
+
+async def test_h2_a_small_feed_is_parsed_at_once_without_a_process():
+    async with Parsers(clock=SystemClock(), worker=("/nonexistent",)) as parsers:
+        feed = await parsers.feed(an_rss_feed(3), content_type=None, url=URL)
+    assert [entry.title for entry in feed.entries] == ["Title 0", "Title 1", "Title 2"]
+
+
+async def test_h2_a_page_is_read_elsewhere_with_the_same_result():
+    async with Parsers(clock=SystemClock()) as parsers:
+        there = await parsers.page(a_page(ARTICLE), content_type="text/html", url=URL)
+    assert there == read_page(a_page(ARTICLE), content_type="text/html", url=URL)
+    assert "rose by a hand" in there.body
+
+
+async def test_h4_errors_of_the_parsers_come_through_as_what_they_are():
+    async with Parsers(clock=SystemClock(), inline_bytes=0) as parsers:
+        with pytest.raises(NoContent) as no_content:
+            await parsers.page(a_page(""), content_type="text/html", url=URL)
+        with pytest.raises(NotAFeed) as not_a_feed:
+            await parsers.feed(b"\x00 nothing", content_type=None, url=URL)
+    with pytest.raises(NoContent) as no_content_here:
+        read_page(a_page(""), content_type="text/html", url=URL)
+    with pytest.raises(NotAFeed) as not_a_feed_here:
+        parse_feed(b"\x00 nothing", content_type=None, url=URL)
+    assert str(no_content.value) == str(no_content_here.value)
+    assert str(not_a_feed.value) == str(not_a_feed_here.value)
+
+
+async def test_h2_a_hanging_parse_is_stopped_and_the_next_one_works(tmp_path):
+    clock = HandClock()
+    async with odd_parsers(clock=clock, timeout_seconds=7) as parsers:
+        first = await order(parsers, "echo before")
+        job = asyncio.create_task(order(parsers, f"hang {tmp_path / 'begun'}"))
+        await exists(tmp_path / "begun")
+        clock.let_all_time_pass()
+        with pytest.raises(TooExpensive) as raised:
+            await job
+        after = await order(parsers, "echo after")
+    assert str(raised.value) == "parsing https://example.org/feed?token=*** took longer than 7 s"
+    assert after.body == "after"
+    assert after.id != first.id
+    assert not is_alive(first.id)
+
+
+@pytest.mark.parametrize("hog", ["hog", "hog_in_c", "grow 460"])
+async def test_h2_a_memory_hog_is_ended_and_the_next_one_works(hog):
+    async with odd_parsers() as parsers:
+        with pytest.raises(TooExpensive, match="needed more than 512 MB of memory"):
+            await order(parsers, hog)
+        assert (await order(parsers, "echo after")).body == "after"
+
+
+async def test_h2_a_worker_that_has_grown_is_replaced():
+    async with odd_parsers() as parsers:
+        small = await order(parsers, "grow 100")
+        large = await order(parsers, "grow 300")
+        fresh = await order(parsers, "grow 1")
+    assert small.id == large.id != fresh.id
+
+
+@pytest.mark.parametrize(
+    ("fate", "message"),
+    [
+        ("die SIGSEGV", "ended its process with SIGSEGV"),
+        ("die SIGKILL", "ended its process with SIGKILL"),
+        ("die SIGALRM", "took too long"),
+        ("leave 3", "ended its process with exit code 3"),
+        ("flood 70", "gave more than 64 MB of entries"),
+    ],
+)
+async def test_h2_a_worker_that_dies_fails_its_document_alone(fate, message):
+    async with odd_parsers() as parsers:
+        with pytest.raises(TooExpensive, match=message):
+            await order(parsers, fate)
+        assert (await order(parsers, "echo after")).body == "after"
+
+
+async def test_h2_kill_9_of_a_worker_in_the_middle_of_a_job(tmp_path):
+    async with odd_parsers() as parsers:
+        pid = int((await order(parsers, "echo before")).id)
+        job = asyncio.create_task(order(parsers, f"hang {tmp_path / 'begun'}"))
+        await exists(tmp_path / "begun")
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(TooExpensive, match="SIGKILL"):
+            await job
+        assert (await order(parsers, "echo after")).body == "after"
+
+
+async def test_a_worker_that_died_while_idle_is_replaced_unnoticed():
+    async with odd_parsers() as parsers:
+        pid = int((await order(parsers, "echo before")).id)
+        os.kill(pid, signal.SIGKILL)
+        await has_ended(pid)
+        assert (await order(parsers, "echo after")).body == "after"
+
+
+async def test_h4_an_unknown_error_is_one_line_and_the_worker_stays():
+    async with odd_parsers() as parsers:
+        before = await order(parsers, "echo before")
+        with pytest.raises(FetchError) as raised:
+            await order(parsers, "raise_odd")
+        with pytest.raises(NotAFeed, match="no feed here"):
+            await order(parsers, "refuse no feed here")
+        after = await order(parsers, "echo after")
+    assert str(raised.value) == (
+        "https://example.org/feed?token=*** could not be parsed: RecursionError too deep by far"
+    )
+    assert before.id == after.id
+
+
+async def test_what_a_library_prints_does_not_get_between_the_frames():
+    async with odd_parsers() as parsers:
+        assert (await order(parsers, "print_noise")).body == "quiet"
+        assert (await order(parsers, "echo after")).body == "after"
+
+
+async def test_twenty_documents_at_once_share_two_workers():
+    async with odd_parsers(processes=2) as parsers:
+        texts = [f"document {n} " + "x" * 100_000 for n in range(20)]
+        entries = await asyncio.gather(*(order(parsers, f"echo {text}") for text in texts))
+    assert [entry.body for entry in entries] == texts
+    assert len({entry.id for entry in entries}) <= 2
+
+
+async def test_documents_wait_in_the_order_in_which_they_came():
+    done = []
+
+    async def parse(n):
+        await order(parsers, f"echo {n}")
+        done.append(n)
+
+    async with odd_parsers() as parsers:
+        await asyncio.gather(*(parse(n) for n in range(10)))
+    assert done == list(range(10))
+
+
+async def test_a_cancelled_caller_takes_its_worker_along(tmp_path):
+    async with odd_parsers() as parsers:
+        pid = (await order(parsers, "echo before")).id
+        job = asyncio.create_task(order(parsers, f"hang {tmp_path / 'begun'}"))
+        await exists(tmp_path / "begun")
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        assert (await order(parsers, "echo after")).body == "after"
+        await has_ended(pid)
+
+
+async def test_a_caller_cancelled_while_its_worker_starts_leaves_no_process():
+    async with odd_parsers(processes=2) as parsers:
+        for turns in range(12):
+            job = asyncio.create_task(order(parsers, "echo never"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            job.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await job
+        assert (await order(parsers, "echo after")).body == "after"
+    assert children() == []
+
+
+async def test_closing_ends_every_worker_and_answers_every_caller(tmp_path):
+    parsers = odd_parsers()
+    async with parsers:
+        pid = (await order(parsers, "echo before")).id
+        jobs = [
+            asyncio.create_task(order(parsers, f"hang {tmp_path / 'begun'}")),
+            asyncio.create_task(order(parsers, "echo waits for its turn")),
+        ]
+        await exists(tmp_path / "begun")
+    answers = await asyncio.gather(*jobs, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [LocalFault, LocalFault]
+    assert not is_alive(pid)
+    assert children() == []
+    with pytest.raises(LocalFault, match="the service ends"):
+        await order(parsers, "echo too late")
+
+
+def children():
+    """The parse workers of this process."""
+    own = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            ppid = stat.read_text().rpartition(")")[2].split()[1]
+            command = (stat.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(ppid) == os.getpid() and b"_worker" in command:
+            own.append(int(stat.parent.name))
+    return own
+
+
+@pytest.mark.parametrize("worker", [("/nonexistent",), (sys.executable, "-c", "")])
+async def test_o1_a_process_that_cannot_be_started_is_our_own_fault(worker):
+    async with Parsers(clock=HandClock(), worker=worker, inline_bytes=0) as parsers:
+        with pytest.raises(LocalFault, match="a process for parsing"):
+            await parsers.feed(b"<rss/>", content_type=None, url=URL)
+
+
+async def test_s8_ctrl_c_and_sigterm_leave_the_workers_to_their_owner():
+    async with odd_parsers() as parsers:
+        pid = int((await order(parsers, "echo before")).id)
+        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)
+        assert int((await order(parsers, "echo after")).id) == pid
+        assert os.getpgid(pid) != os.getpgrp()
+
+
+OWNER = """
+import asyncio, sys
+from headwater.clock import SystemClock
+from headwater.fetch.parsers import Parsers
+
+async def main():
+    async with Parsers(clock=SystemClock(), worker=sys.argv[1:], inline_bytes=0) as parsers:
+        feed = await parsers.feed(b"echo hello", content_type=None, url="http://x/")
+        print(feed.entries[0].id, flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_h1_a_worker_does_not_outlive_an_owner_that_was_killed():
+    command = [sys.executable, "-c", OWNER, *ODD_WORKER]
+    owner = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    pid = int(await owner.stdout.readline())
+    assert is_alive(pid)
+    owner.kill()
+    await owner.wait()
+    await has_ended(pid)
+
+
+def test_workers_serve_under_uvloop_as_well(tmp_path):
+    async def scenario():
+        clock = HandClock()
+        async with odd_parsers(clock=clock) as parsers:
+            job = asyncio.create_task(order(parsers, f"hang {tmp_path / 'begun'}"))
+            await exists(tmp_path / "begun")
+            clock.let_all_time_pass()
+            with pytest.raises(TooExpensive):
+                await job
+            return await asyncio.gather(*(order(parsers, f"echo {n}") for n in range(5)))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        entries = runner.run(scenario())
+    assert [entry.body for entry in entries] == ["0", "1", "2", "3", "4"]
+    assert children() == []
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates too
+zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+entries = st.builds(
+    Entry,
+    id=st.none() | texts,
+    title=texts,
+    url=st.none() | texts,
+    published_at=st.none() | st.datetimes(timezones=zones | st.just(UTC)),
+    author=st.none() | texts,
+    body=texts,
+    plain_body=st.none() | texts,
+)
+
+
+@given(st.lists(entries))
+def test_entries_come_back_from_their_frames_exactly_as_they_were(entries):
+    frames = [to_json(batch) for batch in batches(entries)]
+    back = [unpack(fields) for frame in frames for fields in from_json(frame)]
+    assert back == entries
+    assert [e.published_at and e.published_at.utcoffset() for e in back] == [
+        e.published_at and e.published_at.utcoffset() for e in entries
+    ]
+
+
+def test_h2_frames_of_many_entries_stay_small():
+    entry = Entry(None, "t", None, None, None, "x" * 10_000)
+    frames = [to_json(batch) for batch in batches([entry] * 1000)]
+    assert len(frames) > 30
+    assert max(len(frame) for frame in frames) < 400_000
