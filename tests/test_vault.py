@@ -86,7 +86,7 @@ def test_u5_the_id_of_a_key_gives_nothing_of_it_away():
 
 @pytest.mark.parametrize("keys", [[], [b""], [bytes(31)], [OLD, bytes(33)]])
 def test_u5_a_master_key_has_32_bytes(keys):
-    with pytest.raises(ConfigError, match="32 bytes|must be 32"):
+    with pytest.raises(ConfigError, match="must be 32 bytes"):
         Vault(keys)
 
 
@@ -131,7 +131,7 @@ def test_u5_a_crash_in_the_middle_leaves_no_half_key(tmp_path, monkeypatch, step
             patch.setattr(f"headwater.vault.os.{step}", crash)
         with pytest.raises(KeyboardInterrupt):
             load_or_create_master_key(path)
-    assert not path.exists()
+    assert os.listdir(tmp_path) == []
     assert len(load_or_create_master_key(path)) == 32
 
 

@@ -131,7 +131,7 @@ def _compared(
     return _JUDGES[kind](facts, entry, url)
 
 
-def _title(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+def _title(facts: dict[str, Any], entry: Entry, _url: str) -> tuple[object, bool]:
     if not facts["title"]:  # R5 derives one
         return entry.title, entry.title == entry.body[:100].strip()
     return entry.title, _same(entry.title, facts["title"], facts.get("title_raw"))
@@ -144,20 +144,20 @@ def _link(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
     return entry.url, _same(entry.url, wanted, urljoin(url, wanted))
 
 
-def _id(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+def _id(facts: dict[str, Any], entry: Entry, _url: str) -> tuple[object, bool]:
     return entry.id, _same(entry.id, facts["id"])
 
 
-def _published(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+def _published(facts: dict[str, Any], entry: Entry, _url: str) -> tuple[object, bool]:
     got = _stamp(entry.published_at)
     return got, got == facts["published"]
 
 
-def _author(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+def _author(facts: dict[str, Any], entry: Entry, _url: str) -> tuple[object, bool]:
     return entry.author, _same(entry.author, facts["author"], *facts.get("author_any", ()))
 
 
-def _body(facts: dict[str, Any], entry: Entry, url: str) -> tuple[object, bool]:
+def _body(facts: dict[str, Any], entry: Entry, _url: str) -> tuple[object, bool]:
     body = entry.body if entry.plain_body is None else entry.plain_body
     if not facts["body"]:  # R5 derives one
         return body, body in (entry.title, entry.url)
@@ -197,13 +197,15 @@ def main() -> None:
     for miss in result.misses:
         where = miss.file if miss.index is None else f"{miss.file}[{miss.index}]"
         mark = "policy" if miss.policy else "MISS"
-        print(f"{mark:6} {miss.kind:10} {where}: {str(miss.expected)[:90]!r} != {str(miss.got)[:90]!r}")
+        expected, got = str(miss.expected)[:90], str(miss.got)[:90]
+        print(f"{mark:6} {miss.kind:10} {where}: {expected!r} != {got!r}")
     for kind in sorted(result.total):
         print(f"{kind:12} {result.right[kind]:5} / {result.total[kind]}")
     print(f"{'all':12} {result.right.total():5} / {result.total.total()} = {result.share:.2%}")
     print(f"{'policy':12} {result.policy_right:5} / {result.policy_total}")
     right, total, dates = score_dates(Path(named))
     print(f"{'dates.json':12} {right:5} / {total} {dates or ''}")
+    print(f"{'R5 prefixes':12} {result.prefixed:5} bodies (compared without the title)")
     print(f"{result.files} files, {len(result.refused)} refused, {len(result.errors)} exceptions")
     for file, error in (*result.refused, *result.errors):
         print(f"  {file}: {error}")

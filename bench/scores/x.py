@@ -76,6 +76,7 @@ class Replay:
         self.default = default
 
     async def get(self, url: str, *, headers: Mapping[str, str]) -> Exchange:
+        assert headers["Authorization"] == f"Bearer {KEY}"
         parts = urlsplit(url)
         return self.default or self.exchanges[place(parts.path, parts.query)]
 

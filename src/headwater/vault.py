@@ -6,7 +6,6 @@ import re
 import secrets
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -15,21 +14,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from headwater.errors import ConfigError, SecretError, UsageError
+from headwater.model import SealedSecret
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
 _KEY_ID_BYTES = 8
 _KEY_FIELD = "app.encryption.master-key"
 _KEY_TEXT = re.compile(rb"[0-9a-fA-F]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class SealedSecret:
-    """A secret as it may be stored: readable only with the key of that id."""
-
-    key_id: str
-    nonce: bytes
-    ciphertext: bytes
 
 
 class Vault:
@@ -116,7 +107,7 @@ def _create_key(path: Path) -> None:
         os.link(draft, path)  # unlike a rename, never replaces the key of a faster process
     except FileExistsError:
         pass
-    except OSError:  # a file system without links: whole except for a crash within microseconds
+    except OSError:  # a file system without links: only a crash right here leaves half a key
         with contextlib.suppress(FileExistsError):
             _write_key(path)
     finally:
@@ -125,11 +116,16 @@ def _create_key(path: Path) -> None:
 
 
 def _write_key(path: Path) -> None:
+    """Write a new key to a new file and to the disk; a file that cannot be finished goes."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(secrets.token_bytes(KEY_BYTES).hex().encode("ascii") + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES).hex().encode("ascii") + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,74 +2,24 @@
 
 import asyncio
 import socket
-import struct
-from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
 from headwater.errors import NameNotFound, NameUnresolved
 from headwater.fetch.names import SystemNames
-
-NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
-A, AAAA = 1, 28
-SILENT = "silent"
-
-
-class NameServer(asyncio.DatagramProtocol):
-    """Answers from a table of (name, type) or name -> code, addresses or silence."""
-
-    def __init__(self, table):
-        self.table = table
-        self.address = ""
-        self.asked = []
-
-    def connection_made(self, transport):
-        self.transport = transport
-
-    def datagram_received(self, data, sender):
-        name, kind, question = self.question(data)
-        self.asked.append((name, kind))
-        answer = self.table.get((name, kind), self.table.get(name, NXDOMAIN))
-        if answer == SILENT:
-            return
-        code = answer if isinstance(answer, int) else NOERROR
-        records = [] if isinstance(answer, int) else self.records(answer, kind)
-        head = data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0)
-        self.transport.sendto(head + question + b"".join(records), sender)
-
-    @staticmethod
-    def question(data):
-        labels, at = [], 12
-        while data[at]:
-            labels.append(data[at + 1 : at + 1 + data[at]].decode())
-            at += 1 + data[at]
-        kind = struct.unpack(">H", data[at + 1 : at + 3])[0]
-        return ".".join(labels).lower(), kind, data[12 : at + 5]
-
-    @staticmethod
-    def records(addresses, kind):
-        packed = [ip_address(address).packed for address in addresses]
-        size = 4 if kind == A else 16
-        return [
-            struct.pack(">HHHIH", 0xC00C, kind, 1, 0, size) + one
-            for one in packed
-            if len(one) == size
-        ]
-
-
-@asynccontextmanager
-async def name_server(table):
-    loop = asyncio.get_running_loop()
-    transport, server = await loop.create_datagram_endpoint(
-        lambda: NameServer(table), local_addr=("127.0.0.1", 0)
-    )
-    server.address = "127.0.0.1:{}".format(transport.get_extra_info("sockname")[1])
-    try:
-        yield server
-    finally:
-        transport.close()
+from tests.fetch.loopback import (
+    AAAA,
+    FORMERR,
+    NOERROR,
+    NOTIMP,
+    NXDOMAIN,
+    REFUSED,
+    SERVFAIL,
+    SILENT,
+    A,
+    name_server,
+)
 
 
 async def resolve(table, host, limit_seconds=5.0):

@@ -5,21 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import uvloop
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headwater.clock import SystemClock
 from headwater.errors import FetchError, LocalFault, NoContent, NotAFeed, TooExpensive
 from headwater.fetch.feed import parse_feed
-from headwater.fetch.parse_frames import batches, from_json, to_json, unpack
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.website import read_page
-from headwater.model import Entry
 
 URL = "https://example.org/feed?token=hush"
 ODD_WORKER = (sys.executable, "-P", str(Path(__file__).with_name("odd_worker.py")))
@@ -48,9 +44,14 @@ class HandClock:
                 sleeper.set_result(None)
 
 
-def odd_parsers(**options):
-    options = {"clock": HandClock(), "processes": 1, "inline_bytes": 0} | options
-    return Parsers(worker=ODD_WORKER, **options)
+def odd_parsers(*, clock=None, processes=1, timeout_seconds=10):
+    return Parsers(
+        worker=ODD_WORKER,
+        clock=clock or HandClock(),
+        processes=processes,
+        timeout_seconds=timeout_seconds,
+        inline_bytes=0,
+    )
 
 
 async def order(parsers, text):
@@ -229,7 +230,7 @@ async def test_twenty_documents_at_once_share_two_workers():
 
 
 async def test_documents_wait_in_the_order_in_which_they_came():
-    done = []
+    done: list[int] = []
 
     async def parse(n):
         await order(parsers, f"echo {n}")
@@ -317,20 +318,32 @@ import asyncio, sys
 from headwater.clock import SystemClock
 from headwater.fetch.parsers import Parsers
 
-async def main():
-    async with Parsers(clock=SystemClock(), worker=sys.argv[1:], inline_bytes=0) as parsers:
+class StillClock(SystemClock):
+    async def sleep(self, seconds):
+        await asyncio.Event().wait()
+
+async def main(document, *worker):
+    options = {"inline_bytes": 0, "timeout_seconds": 0.1, "worker": worker}
+    async with Parsers(clock=StillClock(), **options) as parsers:
         feed = await parsers.feed(b"echo hello", content_type=None, url="http://x/")
         print(feed.entries[0].id, flush=True)
+        await parsers.feed(document.encode(), content_type=None, url="http://x/")
         await asyncio.sleep(600)
 
-asyncio.run(main())
+asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_h1_a_worker_does_not_outlive_an_owner_that_was_killed():
-    command = [sys.executable, "-c", OWNER, *ODD_WORKER]
+@pytest.mark.parametrize("job", ["echo idle", "hang"])
+async def test_h1_a_worker_does_not_outlive_an_owner_that_was_killed(job, tmp_path):
+    begun = tmp_path / "begun"
+    document = f"hang {begun}" if job == "hang" else job
+    command = [sys.executable, "-c", OWNER, document, *ODD_WORKER]
     owner = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    assert owner.stdout is not None
     pid = int(await owner.stdout.readline())
+    if job == "hang":
+        await exists(begun)
     assert is_alive(pid)
     owner.kill()
     await owner.wait()
@@ -352,34 +365,3 @@ def test_workers_serve_under_uvloop_as_well(tmp_path):
         entries = runner.run(scenario())
     assert [entry.body for entry in entries] == ["0", "1", "2", "3", "4"]
     assert children() == []
-
-
-texts = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates too
-zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-entries = st.builds(
-    Entry,
-    id=st.none() | texts,
-    title=texts,
-    url=st.none() | texts,
-    published_at=st.none() | st.datetimes(timezones=zones | st.just(UTC)),
-    author=st.none() | texts,
-    body=texts,
-    plain_body=st.none() | texts,
-)
-
-
-@given(st.lists(entries))
-def test_entries_come_back_from_their_frames_exactly_as_they_were(entries):
-    frames = [to_json(batch) for batch in batches(entries)]
-    back = [unpack(fields) for frame in frames for fields in from_json(frame)]
-    assert back == entries
-    assert [e.published_at and e.published_at.utcoffset() for e in back] == [
-        e.published_at and e.published_at.utcoffset() for e in entries
-    ]
-
-
-def test_h2_frames_of_many_entries_stay_small():
-    entry = Entry(None, "t", None, None, None, "x" * 10_000)
-    frames = [to_json(batch) for batch in batches([entry] * 1000)]
-    assert len(frames) > 30
-    assert max(len(frame) for frame in frames) < 400_000

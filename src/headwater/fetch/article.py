@@ -1,6 +1,6 @@
 """Which part of a page is what somebody wanted to tell (W1)."""
 
-from headwater.fetch.clutter import text_without_clutter
+from headwater.fetch.clutter import is_apart, text_without_clutter
 from headwater.fetch.locate import located_block
 from headwater.fetch.page import Block, Page
 
@@ -11,7 +11,6 @@ _TEXT_PARTS = frozenset(
     {"p", "li", "ul", "ol", "dl", "dd", "dt", "blockquote", "pre", "figure", "tr", "tbody", "td"}
     | {"h1", "h2", "h3", "h4", "h5", "h6"}
 )
-_SURROUNDINGS = frozenset({"nav", "footer", "aside", "form", "button", "select", "noscript"})
 _REACH = 4  # blocks around a line that its text speaks for
 _FADING = 0.6  # how much less it speaks for each one further out
 
@@ -36,9 +35,20 @@ def _text_of_largest(page: Page, articles: list[Block]) -> str:
 
 
 def _text_elsewhere(page: Page, html: str) -> str:
-    blocks = (located_block(page, html), _block_with_most_text(page), page.blocks[0])
+    located = located_block(page, html)
+    if located is not None and _stands_apart(page, located):
+        located = None
+    blocks = (located, _block_with_most_text(page), page.blocks[0])
     texts = (text_without_clutter(page, block) for block in blocks if block is not None)
     return next((text for text in texts if text), "")
+
+
+def _stands_apart(page: Page, block: Block) -> bool:
+    while block.index:
+        if is_apart(block):
+            return True
+        block = page.blocks[block.parent]
+    return False
 
 
 def _block_with_most_text(page: Page) -> Block | None:
@@ -57,7 +67,7 @@ def _around(page: Page, block: Block) -> list[Block]:
     """The nearest blocks around a line that a text can stand in, the innermost first."""
     found: list[Block] = []
     for _ in range(4 * _REACH):  # a limit, so that deep nesting costs no more than its length
-        if block.name in _SURROUNDINGS:
+        if block.name == "form" or is_apart(block):
             break
         if block.name not in _TEXT_PARTS:
             found.append(block)

@@ -5,29 +5,34 @@ from enum import Enum, auto
 
 from headwater.fetch.page import Block, Line, Page
 
-_APART = frozenset({"nav", "footer", "aside"})
-_CONTROLS = frozenset(
-    {"form", "button", "select", "textarea", "svg", "noscript", "dialog", "menu", "figcaption"}
-    | {"audio", "canvas"}
+_APART = frozenset(
+    {"nav", "footer", "aside", "noscript", "svg", "button", "select", "textarea", "audio", "canvas"}
 )
+_ASIDES = frozenset({"form", "dialog", "menu", "figcaption"})  # unless all the text is in there
 _HEADLINES = frozenset({"h1", "h2", "h3"})
-# Words that people put in class and id of what is not the article: its surroundings, or facts
-# about it that change while the text does not (dates, counters).
-_CLUTTER_WORD = re.compile(
+_COOKIE_WORD = re.compile(r"(?:cookie|consent|gdpr)[a-z]*")
+# Words that people put in class and id of what surrounds an article ...
+_SURROUNDING_WORD = re.compile(
     r"""
-    (?: ads? | adslot | outbrain | taboola | banner | widget | consent | gdpr
-      | nav | navigation | navbar | menu | toolbar | sidebar | pager | actions | more | print
-      | modal | popup | overlay | lightbox | tooltip | hidden | invisible | login | paywall
-      | social | follow | popular | trending | similar | tags? | taglist | topics
-      | byline | bio | authors? | meta | metadata | credits? | captions? | copyright
-      | date | dateline | datetime | pubdate | timestamp | published | updated | posted
-      | reply | replies | respond | disqus | slideshow | carousel | [a-z]*gallery
-      | (?: advert | sponsor | promo | shar(?:e|ing) | related | recommend | suggest | comment
-          | newsletter | subscri | signup | breadcrumb | paginat | cookie ) [a-z]*
-    )
+    ads? | adslot | outbrain | taboola | disqus | respond | reply | replies
+    | nav | navigation | navbar | menu | toolbar | sidebar | pager | popular | trending | similar
+    | modal | popup | overlay | lightbox | tooltip | slideshow | carousel | [a-z]*gallery
+    | (?: advert | sponsor | promo | shar(?:e|ing) | related | recommend | suggest | comment
+        | newsletter | subscri | signup | breadcrumb | paginat ) [a-z]*
     """,
     re.VERBOSE,
 )
+# ... and of facts about it, which may change while the text does not: these are short.
+_FACT_WORD = re.compile(
+    r"""
+    byline | bio | authors? | meta | metadata | credits? | captions? | copyright | tags | taglist
+    | topics | date | dateline | datetime | pubdate | timestamp | published | updated | posted
+    | social | follow | more | print | actions | banner | login | paywall
+    """,
+    re.VERBOSE,
+)
+_SHORT = 300
+_ALL = 0.8  # of the text in a block: no part of it is apart that holds more
 _MOST = 0.4  # of the text in a block: what holds more is no clutter, whatever it is called
 _LONG = 500  # characters from which on a text can spare lines that are nothing but a link
 _LINK_SHARE = 0.75
@@ -51,36 +56,47 @@ def text_without_clutter(page: Page, root: Block) -> str:
     )
 
 
+def is_apart(block: Block) -> bool:
+    """Whether a block is no text at all by W1: navigation, controls, a cookie banner."""
+    return block.name in _APART or any(_COOKIE_WORD.fullmatch(word) for word in block.words)
+
+
 def _states(page: Page, root: Block, own_lengths: list[int]) -> dict[int, _State]:
     """Judge the blocks inside the root, outer ones first."""
     states = {root.index: _State.KEPT}
-    most = own_lengths[root.index] * _MOST
     for block in page.blocks[root.index + 1 :]:
         around = states.get(block.parent)
         if around is None:
             break  # the first block after the root
-        states[block.index] = _state(block, around, is_most=own_lengths[block.index] > most)
+        if around is not _State.DROPPED:
+            length = own_lengths[block.index]
+            around = _state(block, around, root, length, length / (own_lengths[root.index] or 1))
+        states[block.index] = around
     return states
 
 
-def _state(block: Block, around: _State, *, is_most: bool) -> _State:
-    if around is _State.DROPPED or block.name in _APART:
+def _state(block: Block, around: _State, root: Block, length: int, share: float) -> _State:
+    if block.name in _APART or (is_apart(block) and share <= _ALL):
         return _State.DROPPED
     if block.name == "header":
         return _State.HEADER
-    if around is _State.HEADER:
-        return _State.KEPT if block.name in _HEADLINES else _State.HEADER
-    return _State.KEPT if is_most or not _is_clutter(block) else _State.DROPPED
+    if block.name in _HEADLINES:
+        return _State.KEPT
+    if share <= _MOST and _is_clutter(block, root, length):
+        return _State.DROPPED
+    return around
 
 
-def _is_clutter(block: Block) -> bool:
-    if block.hidden or block.name in _CONTROLS:
+def _is_clutter(block: Block, root: Block, length: int) -> bool:
+    if block.hidden or block.name in _ASIDES:
         return True
-    if block.name == "article":  # inside another one: a comment, or a hint at another article
-        return True
+    if block.name == "article":  # in another one: a comment, or a hint at another article
+        return root.name == "article"
     if block.name == "blockquote" or "embed" in block.words:
         return False  # a quoted message, though the markup speaks of social networks
-    return any(_CLUTTER_WORD.fullmatch(word) for word in block.words)
+    if any(_SURROUNDING_WORD.fullmatch(word) for word in block.words):
+        return True
+    return length < _SHORT and any(_FACT_WORD.fullmatch(word) for word in block.words)
 
 
 def _is_link(line: Line) -> bool:

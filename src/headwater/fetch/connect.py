@@ -6,7 +6,7 @@ import socket  # noqa: TID251  the guard makes the sockets of the one client (N4
 from collections.abc import Callable, Sequence
 from itertools import islice
 from ssl import SSLContext
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import (  # noqa: TID251  the inner half of headwater.fetch.http
     ClientConnectionError,
@@ -114,12 +114,11 @@ class Wire(ResponseHandler):
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
         """Tell both who waits for the head and who waits for the body."""
-        if self._requests <= 1 and isinstance(exc, (ClientOSError, ServerDisconnectedError)):
-            cause = exc
-            exc = Unanswered("the connection was closed before the answer")
-            exc.__cause__ = exc_cause or cause
-        elif exc_cause is not None and exc_cause is not exc:
+        if exc_cause is not None and type(exc_cause) is not BaseException:  # that means none
             exc.__cause__ = exc_cause
+        if self._requests <= 1 and isinstance(exc, (ClientOSError, ServerDisconnectedError)):
+            broken, exc = exc, Unanswered("closed before the answer")
+            exc.__cause__ = broken
         super().set_exception(exc)
         if self._payload is not None and not self._payload.is_eof():
             self._payload.set_exception(exc)
@@ -155,7 +154,8 @@ class Connector(TCPConnector):
             limit=0,  # the client counts, before any time limit runs
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
         )
-        self._factory = functools.partial(Wire, max_wire_bytes=max_wire_bytes, loop=self._loop)
+        wire = functools.partial(Wire, max_wire_bytes=max_wire_bytes, loop=self._loop)
+        self._factory = cast("functools.partial[ResponseHandler]", wire)
 
     def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
         is_full = len(self._conns) >= _MAX_IDLE
@@ -175,9 +175,7 @@ class _Resolver(AbstractResolver):
         found = await self._names.addresses(host)
         judge(host, found, self._allowed)
         return [
-            ResolveResult(
-                hostname=host, host=address, port=port, family=family, proto=0, flags=0
-            )
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
             for address in _few_of_each_family(found)
         ]
 

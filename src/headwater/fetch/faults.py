@@ -5,15 +5,12 @@ import ssl
 
 from aiohttp import (  # noqa: TID251  the inner half of headwater.fetch.http
     ClientConnectorCertificateError,
-    ClientConnectorError,
     ClientError,
     ClientHttpProxyError,
     ClientPayloadError,
     ClientProxyConnectionError,
     ClientResponseError,
-    ClientSSLError,
     ConnectionTimeoutError,
-    ServerTimeoutError,
 )
 from aiohttp.http_exceptions import BadStatusLine, LineTooLong  # noqa: TID251
 
@@ -55,37 +52,45 @@ def fault_of(error: BaseException, url: str) -> FetchError:
             return type(error)(f"{error} ({url})")
         case FetchError():
             return error
-        case ConnectionTimeoutError():
-            return TimedOut(f"connecting to {url} took too long")
-        case ServerTimeoutError():
-            return TimedOut(f"{url} stopped sending")
         case TimeoutError():
-            return TimedOut(f"{url} took too long")
-        case ClientConnectorCertificateError():
-            return TlsFailed(f"the certificate of {url} is not valid: {_certificate_fault(error)}")
-        case ClientSSLError() | ssl.SSLError():
-            return TlsFailed(f"no secure connection to {url}: {_reason(error)}")
-        case ClientProxyConnectionError():
-            return LocalFault(f"the proxy for {url} cannot be reached: {_reason(error)}")
-        case ClientHttpProxyError(status=status):
-            kind = LocalFault if status == 407 else ConnectFailed
-            return kind(f"the proxy answered {status} for {url}")
-        case ClientConnectorError(os_error=Refused() as refused):
-            return AddressRefused(f"{refused.strerror}: {url}")
-        case ClientResponseError():
-            return _no_http(error, url)
-        case ClientPayloadError():
-            return BrokenBody(f"the body was cut short ({url})")
-        case MemoryError():
-            return LocalFault(f"out of memory while reading {url}")
+            return _timeout(error, url)
+        case ClientConnectorCertificateError() | ssl.SSLError():
+            return _tls_fault(error, url)
+        case ClientProxyConnectionError() | ClientHttpProxyError():
+            return _proxy_fault(error, url)
+        case ClientResponseError() | ClientPayloadError():
+            return _bad_answer(error, url)
         case ValueError():
             return FetchError(f"the request to {url} cannot be sent: {_one_line(str(error))}")
         case _:
             return _connection_fault(error, url)
 
 
-def _no_http(error: ClientResponseError, url: str) -> FetchError:
+def _timeout(error: TimeoutError, url: str) -> FetchError:
+    if isinstance(error, ConnectionTimeoutError):
+        return TimedOut(f"connecting to {url} took too long")
+    return TimedOut(f"{url} stopped sending")
+
+
+def _tls_fault(error: Exception, url: str) -> FetchError:
+    if isinstance(error, ClientConnectorCertificateError):
+        inner = error.certificate_error
+        reason = _one_line(str(getattr(inner, "verify_message", "") or inner))
+        return TlsFailed(f"the certificate of {url} is not valid: {reason}")
+    return TlsFailed(f"no secure connection to {url}: {_reason(error)}")
+
+
+def _proxy_fault(error: ClientProxyConnectionError | ClientHttpProxyError, url: str) -> FetchError:
+    if isinstance(error, ClientProxyConnectionError):
+        return LocalFault(f"the proxy for {url} cannot be reached: {_reason(error)}")
+    kind = LocalFault if error.status == 407 else ConnectFailed  # 407: it wants a password
+    return kind(f"the proxy answered {error.status} for {url}")
+
+
+def _bad_answer(error: ClientResponseError | ClientPayloadError, url: str) -> FetchError:
     """Tell a limit from a contradiction from a server that speaks something else."""
+    if isinstance(error, ClientPayloadError):
+        return BrokenBody(f"the body was cut short ({url})")
     cause = error.__cause__
     while cause is not None and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -97,24 +102,21 @@ def _no_http(error: ClientResponseError, url: str) -> FetchError:
 
 
 def _connection_fault(error: BaseException, url: str) -> FetchError:
-    number = getattr(error, "errno", None)
-    if isinstance(number, int) and number in _LOCAL:
+    inner = getattr(error, "os_error", error)
+    if isinstance(inner, Refused):
+        return AddressRefused(f"{inner.strerror}: {url}")
+    if isinstance(inner, MemoryError) or getattr(inner, "errno", None) in _LOCAL:
         return LocalFault(f"{url} cannot be reached from here: {_reason(error)}")
     return ConnectFailed(f"the connection to {url} failed: {_reason(error)}")
 
 
 def _reason(error: BaseException) -> str:
     """The system's words without the library's."""
-    inner = getattr(error, "os_error", None) or error
-    reason = getattr(inner, "reason", None)  # of a TLS error: CERTIFICATE_VERIFY_FAILED
+    inner = getattr(error, "os_error", error)
+    reason = getattr(inner, "reason", None)  # of a TLS error: WRONG_VERSION_NUMBER
     if isinstance(inner, ssl.SSLError) and reason:
         return str(reason).replace("_", " ").lower()
     return _one_line(getattr(inner, "strerror", None) or str(inner) or type(inner).__name__)
-
-
-def _certificate_fault(error: ClientConnectorCertificateError) -> str:
-    inner = error.certificate_error
-    return _one_line(str(getattr(inner, "verify_message", "") or inner))
 
 
 def _one_line(text: str) -> str:

@@ -6,7 +6,7 @@ from headwater.errors import NotAFeed
 from headwater.fetch.charset import decoded
 from headwater.fetch.drafts import Reading, finished
 from headwater.fetch.jsonfeed import read_json
-from headwater.fetch.repair import feed_start, first_tag
+from headwater.fetch.repair import PAGE_TAGS, feed_start, first_tag
 from headwater.fetch.xmlfeed import read_xml
 from headwater.model import Entry
 from headwater.rules.urls import masked
@@ -43,19 +43,21 @@ def read_feed(data: bytes, *, content_type: str | None = None, url: str) -> list
 
 
 def _read_markup(text: str, url: str) -> Reading:
-    document = text.encode("utf-8", "replace")  # lone surrogates from odd encodings
+    document = text.encode("utf-8", "replace")  # some codecs let lone surrogates through
     start = feed_start(document)
     reading = None if start is None else read_xml(document[start:], url)
-    if reading is not None:
-        return reading
-    match first_tag(document):
-        case None:
-            what = "the answer is neither XML nor JSON, so it is no feed"
-        case "html" | "head" | "body":
-            what = (
-                "the answer is an HTML page, not a feed; "
-                "use the address of its feed, or the type website"
-            )
-        case name:
-            what = f"the answer is XML, but not a feed (its first element is <{name[:40]}>)"
-    raise NotAFeed(f"{what}: {masked(url)}")
+    name = first_tag(document)
+    if reading is None or (name in PAGE_TAGS and not reading.drafts):
+        raise NotAFeed(f"{_what_instead(name)}: {masked(url)}")
+    return reading
+
+
+def _what_instead(name: str | None) -> str:
+    if name is None:
+        return "the answer is neither XML nor JSON, so it is no feed"
+    if name in PAGE_TAGS:
+        return (
+            "the answer is an HTML page, not a feed; "
+            "use the address of its feed, or the type website"
+        )
+    return f"the answer is XML, but not a feed (its first element is <{name[:40]}>)"

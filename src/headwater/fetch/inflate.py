@@ -37,8 +37,6 @@ def encoding_of(header: str | None) -> str | None:
 
 def inflate(body: bytes, encoding: str, *, limit: int) -> bytes:
     """Undo one content encoding; more than `limit` bytes of output is TooLarge."""
-    if not body:
-        return b""  # nothing was encoded: an empty answer, not a broken one
     output = bytearray()
     for step in _steps(body, encoding):
         output += step
@@ -55,12 +53,14 @@ def inflate_start(body: bytes, encoding: str, *, limit: int) -> bytes:
             output += step
             if len(output) >= limit:
                 break
-    except BrokenBody:
+    except (BrokenBody, TooLarge):
         pass  # the start is all that is wanted
     return bytes(output[:limit])
 
 
 def _steps(body: bytes, encoding: str) -> Iterator[bytes]:
+    if not body:
+        return  # nothing was encoded: an empty answer, not a broken one
     try:
         yield from _DECODERS[encoding](body)
     except (zlib.error, brotli.error, zstandard.ZstdError) as error:

@@ -22,7 +22,7 @@ logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it warns of every
 
 def located_block(page: Page, html: str) -> Block | None:
     """The smallest block that holds most of the main text; None where nothing was found."""
-    if page.depth > _MAX_DEPTH or len(page.lines) > _MAX_LINES:
+    if page.overloaded or page.depth > _MAX_DEPTH or len(page.lines) > _MAX_LINES:
         return None
     found = {triple for line in _main_text(html).splitlines() for triple in _triples(line)}
     covered = page.sums([_agreement(line.text, found) for line in page.lines])

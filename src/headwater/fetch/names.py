@@ -75,7 +75,7 @@ class SystemNames:
 
     async def addresses(self, host: str) -> Sequence[str]:
         """All addresses of a host, IPv4 first; raises NameNotFound or NameUnresolved."""
-        if _is_literal(host):
+        if is_literal(host):
             return (host,)
         if host == "localhost" or host.endswith(".localhost"):
             return _LOOPBACK  # RFC 6761: whatever a name server would say
@@ -102,7 +102,8 @@ class SystemNames:
         return _verdict(host, questions)
 
 
-def _is_literal(host: str) -> bool:
+def is_literal(host: str) -> bool:
+    """Whether a host is an address and no name."""
     try:
         ip_address(host)
     except ValueError:

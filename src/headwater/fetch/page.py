@@ -6,7 +6,7 @@ to tell an article from what surrounds it.
 
 import re
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from headwater.fetch.text import ATTRIBUTES, BLOCKS, COMMENT, UNSEEN_ELEMENT, decoded, one_line
 
@@ -25,7 +25,9 @@ _NOT_DISPLAYED = re.compile(r"(?i)display\s*:\s*none")
 _MAX_ATTRIBUTES = 8_192  # characters of one tag that are looked at
 _VOID = frozenset({"br", "hr", "col", "link", "meta", "frame"})
 # Not set apart for a reader, but what they hold is judged as a whole.
-_OPENING = (BLOCKS - _VOID - {"html", "head", "body"}) | {"svg", "noscript", "audio", "canvas"}
+_EMBEDDED = frozenset({"svg", "noscript", "audio", "canvas"})
+_EDGES = BLOCKS | _EMBEDDED
+_OPENING = _EDGES - _VOID - {"html", "head", "body"}
 # A start tag of the first kind ends an open element of the second: HTML's implied end tags.
 _ENDS = {
     "li": ("li",),
@@ -37,6 +39,10 @@ _ENDS = {
     "th": ("td", "th"),
 }
 _LISTS = frozenset({"ul", "ol", "dl", "menu", "table", "select"})
+# Beyond these nobody wrote the page: its text is still read, but no longer taken apart.
+_MAX_BLOCKS = 50_000
+_MAX_LINES = 100_000
+_MAX_ATTRIBUTE_COUNT = 1_000
 _LOOK_UP = 8  # open elements searched for one to end; a limit keeps deep nesting linear
 
 
@@ -71,6 +77,7 @@ class Page:
     title: str = ""
     meta: dict[str, list[str]] = field(default_factory=dict)  # by name or property
     depth: int = 0
+    overloaded: bool = False  # with more attributes on one tag than tree builders can stand
 
     def lengths(self) -> list[int]:
         """The length of each block's text."""
@@ -129,27 +136,31 @@ class _Reader:
 
     def add_tag(self, token: re.Match[str]) -> None:
         name = token["name"].lower()
+        attributes = token["attributes"] or ""
+        if len(attributes) > _MAX_ATTRIBUTES:
+            several = islice(_ATTRIBUTE.finditer(attributes), _MAX_ATTRIBUTE_COUNT, None)
+            self.page.overloaded |= next(several, None) is not None
         if name == "a":
             self.in_link = not token["end"]
         elif name == "meta":
-            self._add_meta(token["attributes"] or "")
-        if name in BLOCKS:
+            self._add_meta(attributes)
+        if name in _EDGES:
             self._end_line()
-        if name not in _OPENING:
-            return
-        if token["end"]:
+        if name in _OPENING and token["end"]:
             self._close_named(name)
-        else:
-            self._open_new(name, token["attributes"] or "")
+        elif name in _OPENING and len(self.page.blocks) < _MAX_BLOCKS:
+            self._open_new(name, attributes)
 
     def finish(self) -> Page:
-        self._end_line()
+        self._end_line(last=True)
         while self.open:
             self._close()
         return self.page
 
-    def _end_line(self) -> None:
-        if self.pieces:
+    def _end_line(self, *, last: bool = False) -> None:
+        if len(self.page.lines) >= _MAX_LINES and not last:
+            self.pieces.append(" ")
+        elif self.pieces:
             text = one_line(decoded("\0".join(self.pieces)))
             if text:
                 self.page.lines.append(Line(text, self.open[-1], self.link_length))

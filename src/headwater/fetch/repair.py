@@ -5,9 +5,11 @@ from html.entities import html5
 from itertools import islice
 
 FEED_ROOTS = frozenset({"rss", "rdf", "feed", "channel", "entry", "item"})
+PAGE_TAGS = frozenset({"html", "head", "body", "script", "title", "meta", "div", "p", "table"})
 MAX_DEPTH = 200  # below the parser's own limit of 256, which would end the document (M2)
 MAX_ATTRIBUTES = 100
-MAX_TOKENS = 500_000  # about a second of work; the rest counts as cut off
+MAX_REFERENCES = 100_000  # in one text
+MAX_TOKENS = 1_000_000  # some seconds of work; the rest counts as cut off
 
 _SKIPPED_PROLOG = re.compile(
     rb"(?:[\s\xef\xbb\xbf]++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[<>]*+(?:\[[^\]]*+\]\s*+)?>)*+",
@@ -15,6 +17,7 @@ _SKIPPED_PROLOG = re.compile(
 )
 _FIRST_TAG = re.compile(rb"<([A-Za-z_][\w.:-]*)")
 _ROOT_TAG = re.compile(rb"<(?:[\w.-]{1,40}:)?(?:rss|rdf|feed|channel)[\s>]", re.IGNORECASE)
+_SURE_ROOT_TAG = re.compile(rb"<(?:rss\s+version|feed\s+xmlns|rdf:RDF\s+xmlns)\s*=", re.IGNORECASE)
 
 # Possessive throughout, and no part crosses a `<` outside CDATA and comments: linear time (M2).
 _TOKEN = re.compile(
@@ -30,15 +33,18 @@ _TOKEN = re.compile(
 _ATTRIBUTE = re.compile(
     rb"([A-Za-z_][\w.:-]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++)))?"
 )
-_AMPERSAND = re.compile(
-    rb"&(?:#(?:[xX]([0-9a-fA-F]{1,8})|([0-9]{1,9}));?|([A-Za-z][A-Za-z0-9]{0,31});)?"
+_ODD_AMPERSAND = re.compile(
+    rb"&(?!(?:amp|lt|gt|quot|apos);)"
+    rb"(?:#(?:[xX]([0-9a-fA-F]{1,8})|([0-9]{1,9}));?|([A-Za-z][A-Za-z0-9]{0,31});)?"
 )
+_C1_REFERENCE = re.compile(rb"&#(?:0{0,5}(12[89]|1[345][0-9])|[xX]0{0,5}([89][0-9a-fA-F]));")
+_C1_CHARACTER = re.compile(rb"\xc2[\x80-\x9f]")
 _CONTROL = bytes(set(range(32)) - {9, 10, 13})
-_PREDEFINED = frozenset({b"amp", b"lt", b"gt", b"quot", b"apos"})
 # HTML elements without an end tag, except those whose names feeds use for something else.
 _VOID = frozenset(b"br hr img input meta wbr area col embed param track base".split())
 _FRAME = frozenset(b"rss rdf feed channel item entry".split())
 _ENTRY = frozenset({b"item", b"entry"})
+_HOLDERS = (_FRAME - _ENTRY) | {b"items"}
 
 
 def feed_start(data: bytes) -> int | None:
@@ -50,19 +56,35 @@ def feed_start(data: bytes) -> int | None:
     prolog = _SKIPPED_PROLOG.match(data)
     start = prolog.end() if prolog else 0
     first = _FIRST_TAG.match(data, start)
-    if first and local_name(first[1]).decode("ascii", "replace") in FEED_ROOTS:
+    name = _readable(first)
+    if name in FEED_ROOTS:
         return start
-    if first and local_name(first[1]) in (b"html", b"head", b"body"):
-        return None
-    later = _ROOT_TAG.search(data, start)
+    later = (_SURE_ROOT_TAG if name in PAGE_TAGS else _ROOT_TAG).search(data, start)
     return later.start() if later else None
+
+
+def windows_characters(data: bytes) -> bytes:
+    """Characters 128-159 as windows-1252: they are controls, which nobody means in a feed."""
+    if b"&#" in data:
+        data = _C1_REFERENCE.sub(
+            lambda found: _character(int(found[1]) if found[1] else int(found[2], 16)).encode(),
+            data,
+        )
+    if _C1_CHARACTER.search(data):
+        for code in range(0x80, 0xA0):
+            data = data.replace(chr(code).encode(), _character(code).encode())
+    return data
 
 
 def first_tag(data: bytes) -> str | None:
     """The name of the first element, to tell a person what it was instead of a feed."""
     prolog = _SKIPPED_PROLOG.match(data)
     found = _FIRST_TAG.search(data, prolog.end() if prolog else 0)
-    return local_name(found[1]).decode("ascii", "replace") if found else None
+    return _readable(found)
+
+
+def _readable(tag: re.Match[bytes] | None) -> str | None:
+    return local_name(tag[1]).decode("ascii", "replace") if tag else None
 
 
 def local_name(name: bytes) -> bytes:
@@ -92,14 +114,17 @@ class _Repair:
         for token in islice(_TOKEN.finditer(self.data), MAX_TOKENS):
             self._text(self.data[position : token.start()])
             position = token.end()
-            if token["start"] is not None:
-                self._start(token)
-            elif token["end"] is not None:
-                self._end(token["end"])
-                if self.closed:
-                    break
-            elif token["cdata"] is not None and self.open:
-                self.out += (b"<![CDATA[", token["cdata"], b"]]>")
+            match token.lastgroup:
+                case "attributes":
+                    self._start(token["start"], token["attributes"])
+                case "end":
+                    self._end(token["end"])
+                case "cdata" if self.open:
+                    self.out += (b"<![CDATA[", token["cdata"], b"]]>")
+                case "loose":
+                    self._start(token["start"], token["loose"])
+            if self.closed:
+                break
         if not self.closed:
             self._text(self.data[position:].partition(b"<")[0])
             self._close_down_to(0)
@@ -109,13 +134,11 @@ class _Repair:
         if text and self.open:
             self.out.append(escaped(text))
 
-    def _start(self, token: re.Match[bytes]) -> None:
-        name = token["start"]
+    def _start(self, name: bytes, attributes: bytes) -> None:
         local = local_name(name)
-        if local in _ENTRY and name in self.open:  # an entry does not nest: the last lost its end
-            self._close_down_to(len(self.open) - 1 - self.open[::-1].index(name))
-        attributes = token["attributes"] if token["attributes"] is not None else token["loose"]
         empty = attributes.rstrip().endswith(b"/") or local in _VOID
+        if local in _ENTRY and not empty:
+            self._leave_for_entry()
         if not empty and len(self.open) >= MAX_DEPTH:
             return
         ending = b"/>" if empty else b">"
@@ -124,6 +147,13 @@ class _Repair:
             self.open.append(name)
         elif not self.open:  # `<rss/>` is all there is
             self.closed = True
+
+    def _leave_for_entry(self) -> None:
+        """Close what stands between an entry and its channel: an entry does not nest."""
+        for depth in range(len(self.open) - 1, -1, -1):
+            if local_name(self.open[depth]) in _HOLDERS:
+                self._close_down_to(depth + 1)
+                return
 
     def _end(self, name: bytes) -> None:
         """Close the nearest element of this name, but never an entry from inside its markup."""
@@ -145,15 +175,15 @@ class _Repair:
 def escaped(text: bytes) -> bytes:
     """The text with only those references left that XML knows; HTML's become characters."""
     if b"&" in text:
-        text = _AMPERSAND.sub(_reference, text)
+        text, count = _ODD_AMPERSAND.subn(_reference, text, MAX_REFERENCES)
+        if count == MAX_REFERENCES:
+            text = _ODD_AMPERSAND.sub(b"", text)  # nobody writes that many by mistake
     return text.replace(b"<", b"&lt;").replace(b"]]>", b"]]&gt;")
 
 
 def _reference(found: re.Match[bytes]) -> bytes:
     hexadecimal, decimal, name = found.groups()
     if name is not None:
-        if name in _PREDEFINED:
-            return found[0]
         characters = html5.get(name.decode("ascii") + ";")
         return b"&amp;" + found[0][1:] if characters is None else _encoded(characters)
     if hexadecimal is None and decimal is None:

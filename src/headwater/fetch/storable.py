@@ -25,7 +25,10 @@ def storable_text(text: str) -> str:
 
 def storable_line(text: str, limit: int | None = None) -> str:
     """The same on one line with single spaces, none at the ends, cut after `limit` characters."""
-    line = " ".join(storable_text(text).split())
+    if text.isprintable() and "  " not in text:
+        line = text.strip(" ")
+    else:
+        line = " ".join(storable_text(text).split())
     if limit is not None and len(line) > limit:
         line = line[:limit].rstrip()
     return line

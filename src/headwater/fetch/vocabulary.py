@@ -1,10 +1,10 @@
 """Which element of a feed says what: names and namespaces, matched leniently (R1)."""
 
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 
-class Fact(Enum):
+class Fact(StrEnum):
     """What an element inside an entry tells."""
 
     TITLE = "title"
@@ -25,7 +25,6 @@ class Meaning(NamedTuple):
     atom: bool = False  # text follows Atom's `type`, and links are attributes
 
 
-NOTHING = Meaning(Fact.NOTHING)
 XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 

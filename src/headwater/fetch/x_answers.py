@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from headwater.errors import BadStatus, BrokenBody, FetchError
+from headwater.errors import BadStatus, BrokenBody, FetchError, TooExpensive
 from headwater.fetch.dates import parse_date
 from headwater.fetch.storable import storable_line, storable_text
 from headwater.fetch.x_refusals import Problem, is_usage_cap, usage_capped
 from headwater.model import Entry
 
 MAX_TITLE_CHARACTERS = 100  # X3
+# Far above any page of 100 posts. Python reads JSON in one go, with the event loop at a stand
+# whatever thread it runs in, so a flood of tiny values must be met before (H1, H2).
+_MAX_CONTAINERS = 50_000
+_MAX_COMMAS = 500_000
 
 _ID = re.compile(r"[0-9]{1,19}")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,1024}")
@@ -44,7 +48,8 @@ def read_user_id(body: bytes, *, key: str) -> str:
 def read_page(body: bytes, *, name: str, key: str) -> Page:
     """The posts of one page in X's order; an odd one is skipped, an odd page refused (M4)."""
     document = _document(body, key)
-    posts = document.get("data", [])
+    posts = document.get("data")
+    posts = [] if posts is None else posts
     meta = document.get("meta")
     if not isinstance(posts, list) or not (posts or isinstance(meta, dict)):
         raise BrokenBody("X answered with something that is no timeline")
@@ -59,6 +64,8 @@ def read_page(body: bytes, *, name: str, key: str) -> Page:
 
 def _document(body: bytes, key: str) -> Document:
     """The JSON object of an answer, unless it says that there is nothing for us (X4)."""
+    if body.count(b"{") + body.count(b"[") > _MAX_CONTAINERS or body.count(b",") > _MAX_COMMAS:
+        raise TooExpensive("X answered with far more than a page of posts")
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:

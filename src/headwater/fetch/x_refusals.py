@@ -8,12 +8,11 @@ from datetime import datetime
 from urllib.parse import unquote
 
 from headwater.errors import BadStatus
-from headwater.fetch.dates import parse_date
+from headwater.fetch.response import MAX_HOLD_SECONDS, retry_after_seconds
 from headwater.fetch.storable import storable_line
 
 CREDITS_HOLD_SECONDS = 3600.0  # somebody must pay first; then it shall not take a day
 USAGE_CAP_HOLD_SECONDS = 86400.0  # monthly caps: the reset in 15 minutes is another limit's
-MAX_HOLD_SECONDS = 31 * 86400.0  # N13: a month is the longest period X counts in
 
 _MAX_SAID = 200
 _UNIX_SECONDS = re.compile(r"[0-9]{1,12}")
@@ -96,10 +95,11 @@ def _problem(body: bytes) -> Problem:
 def _hold_seconds(status: int, headers: Mapping[str, str], now: datetime) -> float | None:
     if status == 402:
         return CREDITS_HOLD_SECONDS
-    if status == 429:
-        until_reset = _seconds_to_reset(headers, now)
-        return _retry_after(headers, now) if until_reset is None else until_reset
-    return _retry_after(headers, now) if status == 503 else None
+    until_reset = _seconds_to_reset(headers, now) if status == 429 else None
+    if until_reset is not None:
+        return until_reset
+    says_when = status in (429, 503)
+    return retry_after_seconds(headers.get("retry-after"), now=now) if says_when else None
 
 
 def _seconds_to_reset(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -114,15 +114,4 @@ def _seconds_until(reset: str | None, now: datetime) -> float | None:
     if reset is None or not _UNIX_SECONDS.fullmatch(reset.strip()):
         return None
     seconds = int(reset) - now.timestamp()
-    return min(seconds, MAX_HOLD_SECONDS) if seconds > 0 else None
-
-
-def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds that `Retry-After` asks for, as a number or as a date; None where unusable (N13)."""
-    said = headers.get("retry-after", "").strip()
-    if _UNIX_SECONDS.fullmatch(said):
-        seconds = float(said)
-    else:
-        moment = parse_date(said)
-        seconds = (moment - now).total_seconds() if moment is not None else 0.0
     return min(seconds, MAX_HOLD_SECONDS) if seconds > 0 else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from operator import itemgetter
 from typing import Protocol
 from urllib.parse import urljoin
@@ -11,14 +12,14 @@ from lxml import etree
 from headwater.fetch.dates import parse_date
 from headwater.fetch.drafts import Draft, Reading, absolute_link, is_web_url
 from headwater.fetch.fragments import author_text, body_text, title_text
-from headwater.fetch.repair import FEED_ROOTS, repaired
+from headwater.fetch.repair import FEED_ROOTS, repaired, windows_characters
 from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
 from headwater.fetch.vocabulary import RDF_ABOUT, XML_BASE, Fact, Meaning, local, meaning
+from headwater.rules.urls import url_host
 
 _ENTRIES = frozenset({"item", "entry"})
 _CONTAINERS = frozenset({"rss", "rdf", "feed", "channel", "items"})
 _MAX_CONTAINERS = 4  # how deep entries are looked for
-_MAX_LOGGED = 90  # the parser forgets older errors at 100
 _USELESS_LINKS = frozenset(
     {"enclosure", "edit", "edit-media", "replies", "hub", "next", "prev", "search", "license"}
 )
@@ -36,6 +37,7 @@ class TextOf(Protocol):
 
 def read_xml(data: bytes, url: str) -> Reading | None:
     """Read a document in UTF-8 that starts with its root; None where that is no feed's."""
+    data = windows_characters(data)
     root, complete = _tree(data)
     if root is None:
         return None
@@ -48,18 +50,17 @@ def read_xml(data: bytes, url: str) -> Reading | None:
 
 def _tree(data: bytes) -> tuple[etree._Element | None, bool]:
     """Parse; what is ill-formed is repaired first, as the parser would lose text and nesting."""
-    root, sound = _parsed(data)
-    if sound:
+    root = _parsed(data, recover=False)  # ends at the first error, however many there are
+    if root is not None:
         return root, True
     mended, closed = repaired(data)
-    mended_root, _ = _parsed(mended)
-    return (root if mended_root is None else mended_root), closed
+    return _parsed(mended, recover=True), closed
 
 
-def _parsed(data: bytes) -> tuple[etree._Element | None, bool]:
+def _parsed(data: bytes, *, recover: bool) -> etree._Element | None:
     parser = etree.XMLParser(
         encoding="utf-8",
-        recover=True,
+        recover=recover,
         resolve_entities=False,
         load_dtd=False,
         no_network=True,
@@ -68,12 +69,9 @@ def _parsed(data: bytes) -> tuple[etree._Element | None, bool]:
         remove_pis=True,
     )
     try:
-        root = etree.fromstring(data, parser)
+        return etree.fromstring(data, parser)
     except etree.XMLSyntaxError:
-        return None, False
-    log = parser.error_log
-    fatal = any(error.level == etree.ErrorLevels.FATAL for error in log)
-    return root, root is not None and not fatal and len(log) < _MAX_LOGGED
+        return None
 
 
 def _entry_elements(root: etree._Element) -> list[etree._Element]:
@@ -102,7 +100,7 @@ class _Reader:
     def __init__(self, root: etree._Element, url: str, *, has_bases: bool) -> None:
         self.url = url
         self.title = ""
-        self._site: str | None = None  # what relative links of RSS start from
+        self._site: str | None = None  # where links of RSS start if a relay serves the feed
         self._has_bases = has_bases
         self._meanings: dict[str, Meaning] = {}
         for part in (root, *(child for child in root if local(child.tag) == "channel")):
@@ -112,6 +110,8 @@ class _Reader:
         """Read one entry in a single walk over its children."""
         found: dict[Fact, list[Found]] = {}
         self._gather(element, found, depth=2)
+        dates = found.get(Fact.DATE, [])
+        dates.reverse()  # of two that count alike, the later one corrects the first
         for candidates in found.values():
             if len(candidates) > 1:
                 candidates.sort(key=itemgetter(0))
@@ -120,7 +120,7 @@ class _Reader:
             id=self._id(element, ids),
             title=_first_text(found.get(Fact.TITLE, ()), title_text),
             link=self._link(element, found.get(Fact.LINK, ()), ids),
-            published_at=_first_date(element, found.get(Fact.DATE, ())),
+            published_at=_first_date(element, dates),
             author=_first_author(found.get(Fact.AUTHOR, ())),
             body=_first_text(found.get(Fact.BODY, ()), body_text),
         )
@@ -132,7 +132,8 @@ class _Reader:
                 self.title = storable_line(title_text(child, atom=told.atom), MAX_TITLE_LENGTH)
             elif told.fact is Fact.LINK and not told.atom and self._site is None:
                 site = (child.text or "").strip()
-                self._site = site if is_web_url(site) else None
+                if is_web_url(site) and url_host(site) != url_host(self.url):
+                    self._site = site
             elif local(child.tag) in _ENTRIES:
                 break
 
@@ -156,13 +157,12 @@ class _Reader:
                 self._gather(child, found, depth=depth - 1)
 
     def _id(self, element: etree._Element, ids: Sequence[Found]) -> str | None:
-        for _, child, _ in ids:
+        for _, child, told in ids:
             text = (child.text or "").strip()
             if not text:
                 continue
-            permanent = child.get("isPermaLink", "").lower() == "true"
-            if permanent or (self._has_bases and _bases(child)):
-                return absolute_link(text, self._base(child, told_by_site=False)) or text
+            if self._has_bases and told.atom and _bases(child):
+                return absolute_link(text, self._base(child, by_site=False)) or text
             return text
         return element.get(RDF_ABOUT)
 
@@ -175,30 +175,36 @@ class _Reader:
             if target and worth is not None and (best is None or rank + worth < best[0]):
                 best = (rank + worth, child, target, told.atom)
         if best is not None:
-            return absolute_link(best[2], self._base(best[1], told_by_site=not best[3]))
+            return absolute_link(best[2], self._base(best[1], by_site=not best[3]))
         for _, child, _ in ids:
             text = (child.text or "").strip()
-            if child.get("isPermaLink", "").lower() == "true" or is_web_url(text):
-                return absolute_link(text, self._base(child, told_by_site=True))
+            permanent = child.get("isPermaLink", "").lower() == "true" and "/" in text
+            if permanent or is_web_url(text):
+                return absolute_link(text, self._base(child, by_site=True))
         return absolute_link(element.get("HREF") or element.get(RDF_ABOUT), self.url)
 
-    def _base(self, element: etree._Element, *, told_by_site: bool) -> str:
-        base = self.url
-        bases = _bases(element) if self._has_bases else []
-        if not bases:
-            return self._site if told_by_site and self._site else base
-        for step in bases:
-            try:
-                base = urljoin(base, step)
-            except ValueError:
-                return self.url
-        return base
+    def _base(self, element: etree._Element, *, by_site: bool) -> str:
+        bases = _bases(element) if self._has_bases else ()
+        if bases:
+            return _joined(self.url, bases)
+        return self._site if by_site and self._site else self.url
 
 
-def _bases(element: etree._Element) -> list[str]:
+def _bases(element: etree._Element) -> tuple[str, ...]:
     """The `xml:base` values that hold for an element, outermost first."""
     steps = [element.get(XML_BASE), *(parent.get(XML_BASE) for parent in element.iterancestors())]
-    return [step for step in reversed(steps) if step]
+    return tuple(step for step in reversed(steps) if step)
+
+
+@lru_cache(maxsize=64)
+def _joined(url: str, bases: tuple[str, ...]) -> str:
+    base = url
+    for step in bases:
+        try:
+            base = urljoin(base, step.strip())
+        except ValueError:  # a broken IPv6 host, for one
+            return url
+    return base
 
 
 def _target(element: etree._Element) -> tuple[str | None, int | None]:

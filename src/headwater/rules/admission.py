@@ -56,6 +56,7 @@ class Admission:
 
     posts: tuple[Post, ...]
     skipped: Mapping[SkipReason, int]
+    verdicts: tuple[tuple[Entry, SkipReason | None], ...] = ()  # on the candidates, in their order
 
 
 def sift(source: Source, entries: Sequence[Entry], now: datetime, policy: Policy) -> Sifted:
@@ -81,13 +82,16 @@ def admit(
     born = None if source.first_poll_done or source.include_history else source.created_at
     skipped = Counter({SkipReason.ALREADY_SEEN: sifted.already_seen})
     posts: dict[str, Post] = {}
+    verdicts = []
     for candidate in sifted.candidates:
         reason = _skip_reason(candidate, known, posts, oldest, born)
+        verdicts.append((candidate.entry, reason))
         if reason is None:
             posts[candidate.content_hash] = _post(source, candidate, now)
         else:
             skipped[reason] += 1
-    return Admission(tuple(posts.values()), {r: n for r, n in skipped.items() if n})
+    counts = {reason: n for reason, n in skipped.items() if n}
+    return Admission(tuple(posts.values()), counts, tuple(verdicts))
 
 
 def last_seen(

@@ -113,6 +113,11 @@ def url_host(url: str) -> str | None:
         return None
 
 
+def is_address(host: str) -> bool:
+    """Whether a normalised host is a bare address rather than a name."""
+    return ":" in host or host.replace(".", "").isdigit()
+
+
 def masked(url: str) -> str:
     """The URL as it may be shown: no user-info, no secret-looking query values (U6)."""
     scheme, separator, rest = url.partition("://")

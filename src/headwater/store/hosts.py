@@ -27,6 +27,10 @@ class Hosts:
         rows = await self._database.read(lambda s: s.fetch(sql, {"lane": lane}))
         return host_from(rows[0]) if rows else HostState(lane)
 
+    async def keep(self, visits: Sequence[Visit]) -> None:
+        """Remember visits that no poll could record (S8)."""
+        await self._database.write(lambda s: keep_visits(s, visits))
+
     async def release(self, lane: str) -> None:
         """Lift a hold by hand."""
         sql = """UPDATE hosts SET hold_until = NULL, hold_set_at = NULL, hold_reason = NULL

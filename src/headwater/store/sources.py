@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from headwater.errors import NotFound
-from headwater.model import DueSource, Source, SourceType, Subject
+from headwater.model import EPOCH, DueSource, Source, SourceType, Subject
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import delay_seconds, lane_name
+from headwater.rules.politeness import delay_seconds, hold_seconds, lane_name
 from headwater.rules.schedule import CLOCK_TOLERANCE, backoff_cap_minutes, effective_minutes
 from headwater.rules.urls import url_host
 from headwater.store.batch import Batcher
@@ -15,6 +16,7 @@ from headwater.store.database import Database, Row, Session
 from headwater.store.rows import (
     SOURCE_COLUMNS,
     columns,
+    hold_from,
     moment,
     settings_of,
     source_from,
@@ -43,10 +45,13 @@ _DUE_IDS = """
         AND last_polled + poll_interval_minutes * CAST(60000 AS BIGINT) <= :now
     UNION
 """
-_REQUESTED_IDS = "SELECT id FROM sources WHERE requested_at IS NOT NULL"
+_REQUESTED_IDS = """
+    SELECT id FROM sources WHERE requested_at IS NOT NULL AND requested_at >= :since
+"""
 _DUE = """
-    SELECT s.id, s.type, s.url, s.host, s.poll_delay_seconds, s.requested_at, s.last_polled,
-        s.poll_interval_minutes, s.consecutive_failures, s.max_backoff_hours, p.user_id
+    SELECT s.hold_until, s.hold_set_at, s.id, s.type, s.url, s.host, s.poll_delay_seconds,
+        s.requested_at, s.last_polled, s.poll_interval_minutes, s.consecutive_failures,
+        s.max_backoff_hours, p.user_id
     FROM sources s JOIN podcasts p ON p.id = s.podcast_id
 """
 
@@ -70,9 +75,19 @@ class Sources:
         self._database = database
         self._load = Batcher(self._load_many)
 
-    async def due(self, now: datetime, policy: Policy, *, only_requested: bool) -> list[DueSource]:
-        """All sources that are due, in no order (S2, S5)."""
-        return await self._database.read(lambda s: due(s, now, policy, only_requested))
+    async def due(self, now: datetime, policy: Policy) -> list[DueSource]:
+        """All sources that are due and not on a hold of their own, in no order (S2, S5)."""
+        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
+        params = {"now": to_ms(now), "capped": capped, "since": 0}
+        ids = _DUE_IDS + _REQUESTED_IDS
+        return await self._database.read(lambda s: _due(s, ids, params, now, policy))
+
+    async def requested(
+        self, now: datetime, policy: Policy, *, since: datetime = EPOCH
+    ) -> list[DueSource]:
+        """The sources that somebody asked to poll, of late or at any time (S9)."""
+        params = {"since": to_ms(since)}
+        return await self._database.read(lambda s: _due(s, _REQUESTED_IDS, params, now, policy))
 
     async def due_one(self, source_id: str, policy: Policy) -> DueSource:
         """One source as its lane wants it, due or not."""
@@ -80,7 +95,7 @@ class Sources:
         rows = await self._database.read(lambda s: s.fetch(sql, {"id": source_id}))
         if not rows:
             raise NotFound(f"there is no source {source_id}")
-        return _due_source(rows[0], policy)
+        return _due_source(rows[0][2:], policy)
 
     async def subject(self, source_id: str) -> Subject | None:
         """A source as it is now, with what its podcast says; None if it is gone."""
@@ -98,6 +113,20 @@ class Sources:
     ) -> Sequence[Source]:
         """Sources in the order they were added; `after` continues behind the last one."""
         return await self._database.read(lambda s: _listed(s, wanted, limit, after))
+
+    async def named(self, wanted: str) -> Sequence[Source]:
+        """The source with this id, else those with this URL, else those whose id begins so."""
+        attempts = (
+            ("s.id = :wanted", wanted),
+            ("s.url = :wanted", wanted),
+            ("s.id LIKE :wanted ESCAPE '!'", f"{_like(wanted)}%"),
+        )
+        for condition, value in attempts:
+            sql, params = f"{_SELECT} WHERE {condition} LIMIT 10", {"wanted": value}
+            rows = await self._database.read(partial(_fetch, sql=sql, params=params))
+            if rows and value:
+                return [source_from(row) for row in rows]
+        return []
 
     async def add_many(self, sources: Sequence[Source]) -> None:
         """Store new sources, all or none."""
@@ -157,13 +186,16 @@ class Sources:
         return await self._database.read(lambda s: _subjects(s, ids))
 
 
-def due(session: Session, now: datetime, policy: Policy, only_requested: bool) -> list[DueSource]:
+def _due(
+    session: Session, ids: str, params: Mapping[str, int | None], now: datetime, policy: Policy
+) -> list[DueSource]:
     """The SQL twin of `rules.schedule.is_due`; a property test ties the two."""
-    capped = now - timedelta(hours=policy.max_backoff_hours)
-    ids = _REQUESTED_IDS if only_requested else _DUE_IDS + _REQUESTED_IDS
-    params = {} if only_requested else {"now": to_ms(now), "capped": to_ms(capped)}
     rows = session.fetch(f"{_DUE} WHERE s.id IN ({ids})", params)
-    return [_due_source(row, policy) for row in rows]
+    return [
+        _due_source(row[2:], policy)
+        for row in rows
+        if hold_seconds(hold_from(row[0], row[1], None), now) <= 0
+    ]
 
 
 def _due_source(row: Row, policy: Policy) -> DueSource:
@@ -231,8 +263,7 @@ def _conditions(wanted: SourceFilter) -> tuple[list[str], dict[str, object]]:
         conditions.append(
             "(lower(s.url) LIKE :text ESCAPE '!' OR lower(s.label) LIKE :text ESCAPE '!')"
         )
-        plain = wanted.text.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
-        params["text"] = f"%{plain}%"
+        params["text"] = f"%{_like(wanted.text.lower())}%"
     return conditions, params
 
 
@@ -240,3 +271,12 @@ def _bring_back(session: Session, params: Mapping[str, int | None]) -> int:
     sql = """UPDATE sources SET last_polled = :now
         WHERE enabled AND default_cap = {capped} AND last_polled > :limit"""
     return sum(session.execute(sql.format(capped=c), params) for c in ("TRUE", "FALSE"))
+
+
+def _like(text: str) -> str:
+    """Text as part of a LIKE pattern that is escaped with `!`."""
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _fetch(session: Session, *, sql: str, params: Mapping[str, str]) -> list[Row]:
+    return session.fetch(sql, params)

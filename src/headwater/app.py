@@ -1,0 +1,130 @@
+"""App: builds everything once and hands it out; nothing else constructs a Store or a client."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from random import Random, SystemRandom
+
+from headwater import __version__
+from headwater.clock import Clock, SystemClock
+from headwater.engine.service import Pace, Service
+from headwater.fetch.fetcher import Fetcher
+from headwater.fetch.http import Client, Limits
+from headwater.fetch.parsers import Parsers
+from headwater.model import SourceType, Subject
+from headwater.operations.people import key_of
+from headwater.rules.policy import Policy
+from headwater.settings import Settings, policy_from
+from headwater.store import Store, open_database
+from headwater.vault import Vault, load_or_create_master_key
+
+_KEY_FILE = "headwater.key"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What visits sources."""
+
+    client: Client
+    parsers: Parsers
+    fetcher: Fetcher
+
+
+@dataclass
+class App:
+    """The program with its settings: a store, and on demand a network and a service."""
+
+    settings: Settings
+    store: Store
+    clock: Clock
+    policy: Policy
+    rng: Random = field(default_factory=SystemRandom)
+
+    @cached_property
+    def vault(self) -> Vault:
+        """Opens and seals API keys; the master key is made when first needed."""
+        given = self.settings.encryption.master_key
+        if given is not None:
+            return Vault([given.get_secret_value()])
+        return Vault([load_or_create_master_key(_key_file(self.settings.database_url))])
+
+    async def key_for(self, subject: Subject) -> str | None:
+        """The API key that a source needs: its owner's, for X (X1)."""
+        if subject.source.type is not SourceType.TWITTER:
+            return None
+        return await key_of(self.store, self.vault, subject.user_id, "x")
+
+    @asynccontextmanager
+    async def network(self) -> AsyncIterator[Network]:
+        """Open what visits sources, and close it again."""
+        fetch = self.settings.fetch
+        parsers = Parsers(
+            timeout_seconds=fetch.parse_timeout_seconds,
+            memory_mb=fetch.parse_memory_mb,
+            processes=max(os.cpu_count() or 1, 2),
+            clock=self.clock,
+        )
+        async with Client(limits_from(self.settings), self.clock) as client, parsers:
+            yield Network(
+                client,
+                parsers,
+                Fetcher(client, parsers, x_base_url=self.settings.x.base_url, policy=self.policy),
+            )
+
+    @asynccontextmanager
+    async def service(self) -> AsyncIterator[Service]:
+        """Open the service that polls this database; AlreadyPolling if another one does."""
+        pace = Pace(
+            tick_seconds=self.settings.source.tick_seconds,
+            shutdown_seconds=self.settings.shutdown_seconds,
+            slots=self.settings.fetch.max_connections,
+            paused=self.settings.source.paused,
+        )
+        async with self.network() as network:
+            service = Service(
+                store=self.store,
+                fetch=network.fetcher,
+                key_for=self.key_for,
+                clock=self.clock,
+                policy=self.policy,
+                pace=pace,
+                rng=self.rng,
+            )
+            async with service:
+                yield service
+
+
+@asynccontextmanager
+async def open_app(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[App]:
+    """Open the database, bring its schema up to date, and close it in the end."""
+    clock = clock or SystemClock()
+    async with Store(open_database(settings.database_url), clock) as store:
+        await store.prepare()
+        yield App(settings, store, clock, policy_from(settings))
+
+
+def limits_from(settings: Settings) -> Limits:
+    """How far a visit may go, from the settings."""
+    fetch = settings.fetch
+    return Limits(
+        user_agent=f"Headwater/{__version__} (+{fetch.user_agent_contact})",
+        connect_timeout_seconds=fetch.connect_timeout_seconds,
+        read_timeout_seconds=fetch.read_timeout_seconds,
+        total_timeout_seconds=fetch.total_timeout_seconds,
+        max_body_bytes=fetch.max_body_bytes,
+        max_redirects=fetch.max_redirects,
+        max_connections=fetch.max_connections,
+        allow_private_networks=fetch.allow_private_networks,
+        proxy=fetch.proxy,
+    )
+
+
+def _key_file(database_url: str) -> Path:
+    """The master key lies beside a SQLite file, else in the data folder."""
+    if database_url.startswith("sqlite:///"):
+        path = Path(database_url.removeprefix("sqlite:///"))
+        return path.with_name(f"{path.name}.key")
+    return Path("data") / _KEY_FILE

@@ -1,0 +1,1 @@
+"""What runs by itself: ticks, lanes and polls."""

@@ -1,0 +1,167 @@
+"""Gates: one per lane, it knows whether and from when on the host may be asked (P3, P9).
+
+Waiting is measured on the monotonic clock (H6); what is stored is in wall-clock time, with the
+moment it was set, so that a clock that jumps shortens or lengthens nothing (O4).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from headwater.clock import Clock
+from headwater.errors import HostBusy, OnHold
+from headwater.model import Hold, HostState, Visit
+from headwater.rules.politeness import hold_seconds, wait_seconds
+
+TURN_SECONDS = 30.0  # how long a redirect waits for another host's turn (P3)
+
+
+class Gate:
+    """The state of one lane towards its host."""
+
+    __slots__ = ("busy", "free_at", "held_until", "hold", "released")
+
+    def __init__(self) -> None:
+        self.busy = False  # a request is under way
+        self.free_at = 0.0  # monotonic: the delay after the last visit is over
+        self.held_until = 0.0  # monotonic: the hold is over
+        self.hold: Hold | None = None
+        self.released: list[asyncio.Future[None]] = []  # who waits for `busy` to end
+
+    def opens_at(self) -> float:
+        """The monotonic moment from which the host may be asked."""
+        return max(self.free_at, self.held_until)
+
+
+class Gates:
+    """All gates, made from what is stored and kept for the life of the process."""
+
+    def __init__(
+        self, states: Iterable[HostState], clock: Clock, *, unclean_stop: bool = False
+    ) -> None:
+        self._clock = clock
+        self._gates: dict[str, Gate] = {}
+        self._visited: set[str] = set()  # by this process; kept only after an unclean stop
+        # the last visit before an unclean stop may not have been recorded (P3)
+        self._assume_visit_at = clock.monotonic() if unclean_stop else None
+        for state in states:
+            self._restore(state)
+
+    def gate(self, lane: str) -> Gate:
+        """The gate of a lane."""
+        found = self._gates.get(lane)
+        if found is None:
+            found = self._gates[lane] = Gate()
+        return found
+
+    def get(self, lane: str) -> Gate | None:
+        """The gate of a lane, if anything is known of it."""
+        return self._gates.get(lane)
+
+    def allow_for_lost_visit(self, lane: str, delay_seconds: float) -> None:
+        """After an unclean stop, keep a lane's delay from the start of this process (P3)."""
+        gate = self.gate(lane)
+        if self._assume_visit_at is not None and lane not in self._visited:
+            gate.free_at = max(gate.free_at, self._assume_visit_at + delay_seconds)
+
+    def hold(self, lane: str, hold: Hold) -> None:
+        """Leave a host alone for a while (P9)."""
+        gate = self.gate(lane)
+        gate.hold = hold
+        left = (hold.until - hold.set_at).total_seconds()
+        gate.held_until = self._clock.monotonic() + left
+
+    def hold_of(self, lane: str) -> Hold | None:
+        """The hold that a lane is under now, if any."""
+        gate = self._gates.get(lane)
+        if gate is None or gate.hold is None or gate.held_until <= self._clock.monotonic():
+            return None
+        return gate.hold
+
+    def enter(self, lane: str) -> None:
+        """Begin a visit."""
+        self.gate(lane).busy = True
+        if self._assume_visit_at is not None:
+            self._visited.add(lane)
+
+    def leave(self, lane: str, delay_seconds: float) -> Visit:
+        """End a visit and answer what of it must outlive the process."""
+        gate = self.gate(lane)
+        gate.busy = False
+        waiting, gate.released = gate.released, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        return self.mark_visited(lane, delay_seconds)
+
+    def mark_visited(self, lane: str, delay_seconds: float) -> Visit:
+        """Count a lane's delay from now (P3)."""
+        gate = self.gate(lane)
+        gate.free_at = max(gate.free_at, self._clock.monotonic() + delay_seconds)
+        now = self._clock.now()
+        next_allowed = now + timedelta(seconds=delay_seconds) if delay_seconds > 0 else None
+        return Visit(lane, now, next_allowed)
+
+    def seconds_until_open(self, lane: str) -> float:
+        """How long a lane still has to wait for its delay or a hold."""
+        gate = self._gates.get(lane)
+        return 0.0 if gate is None else gate.opens_at() - self._clock.monotonic()
+
+    def prune(self) -> None:
+        """Forget gates that are open and have nothing left to remember."""
+        now = self._clock.monotonic()
+        idle = [
+            lane
+            for lane, gate in self._gates.items()
+            if not gate.busy and not gate.released and gate.opens_at() <= now
+        ]
+        for lane in idle:
+            del self._gates[lane]
+
+    @asynccontextmanager
+    async def turn(
+        self, lane: str, delay_seconds: float, left: Callable[[Visit], None]
+    ) -> AsyncIterator[None]:
+        """Wait for a host's turn, visit it, and mark it as visited (P3)."""
+        self.allow_for_lost_visit(lane, delay_seconds)
+        await self._wait_for_turn(lane)
+        self.enter(lane)
+        try:
+            yield
+        finally:
+            left(self.leave(lane, delay_seconds))
+
+    async def _wait_for_turn(self, lane: str) -> None:
+        deadline = self._clock.monotonic() + TURN_SECONDS
+        while True:
+            gate, now = self.gate(lane), self._clock.monotonic()
+            if gate.hold is not None and gate.held_until > deadline:
+                raise OnHold(gate.hold.until, gate.hold.reason)
+            if not gate.busy and gate.opens_at() <= now:
+                return
+            if now >= deadline or gate.opens_at() > deadline:
+                raise HostBusy(f"{lane} had no turn for a redirect within {TURN_SECONDS:.0f} s")
+            await self._wait_a_bit(gate, min(deadline, max(gate.opens_at(), now + 0.001)) - now)
+
+    async def _wait_a_bit(self, gate: Gate, seconds: float) -> None:
+        if not gate.busy:
+            await self._clock.sleep(seconds)
+            return
+        released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gate.released.append(released)
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await released
+        except TimeoutError:
+            return
+
+    def _restore(self, state: HostState) -> None:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
+        held = hold_seconds(state.hold, now)
+        if wait > 0 or held > 0:
+            gate = self.gate(state.lane)
+            gate.free_at = monotonic + wait
+            gate.held_until = monotonic + held
+            gate.hold = state.hold if held > 0 else None

@@ -1,0 +1,257 @@
+"""Lanes: one per host; inside a lane one poll after another, between lanes no waiting (P1-P5, S6).
+
+A lane is *idle* (forgotten), *waiting* (a timer runs until its gate opens), *ready* (in line for
+one of the slots) or *running* (a task polls its next source).
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from headwater.engine.gates import Gates
+from headwater.logs import get_logger
+from headwater.model import DueSource, Outcome, Visit
+
+log = get_logger()
+NULL_LANE = ""  # the lane of URLs without a host (P4)
+
+
+class Poll(Protocol):
+    """Visits one source; None means that there was nothing to do."""
+
+    def __call__(self, due: DueSource, /) -> Awaitable[Outcome | None]:
+        """Poll."""
+        ...
+
+
+@dataclass(slots=True)
+class Lane:
+    """The sources of one host that wait for their turn."""
+
+    name: str
+    queue: list[tuple[bool, float, str]] = field(default_factory=list)
+    sources: dict[str, DueSource] = field(default_factory=dict)  # waiting or in flight
+    answers: dict[str, asyncio.Future[Outcome | None]] = field(default_factory=dict)
+    in_flight: str | None = None
+    timer: asyncio.TimerHandle | None = None
+    ready: bool = False
+    not_before: float = 0.0  # monotonic; spreads the return after an outage (O2)
+
+    def push(self, due: DueSource) -> None:
+        """Line a source up: requested ones first, then the longest overdue (P1)."""
+        self.sources[due.id] = due
+        order = (not due.requested, due.overdue_since.timestamp(), due.id)
+        heapq.heappush(self.queue, order)
+
+    def pop(self) -> DueSource | None:
+        """Take the next source; entries that were pushed again with more haste are passed over."""
+        while self.queue:
+            not_requested, _, source_id = heapq.heappop(self.queue)
+            due = self.sources.get(source_id)
+            if due is not None and source_id != self.in_flight and due.requested != not_requested:
+                return due
+        return None
+
+
+class Lanes:
+    """Runs polls, at most `slots` at once, each lane by its own rules."""
+
+    def __init__(self, poll: Poll, gates: Gates, *, slots: int, rng: Random) -> None:
+        self._poll = poll
+        self._gates = gates
+        self._slots = slots
+        self._rng = rng
+        self._lanes: dict[str, Lane] = {}
+        self._ready: deque[Lane] = deque()
+        self._running: dict[asyncio.Task[None], Lane] = {}
+        self._paused = False
+        self._stopped = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def offer(self, sources: Iterable[DueSource]) -> int:
+        """Line up due sources of any lanes; one that waits or runs already is left alone (S6)."""
+        taken = 0
+        touched: dict[str, Lane] = {}
+        for due in sources:
+            name = due.lane or NULL_LANE
+            lane = self._lane(name)
+            touched[name] = lane
+            known = lane.sources.get(due.id)
+            if known is not None and (known.requested or not due.requested):
+                continue
+            if due.id != lane.in_flight:
+                self._gates.allow_for_lost_visit(name, due.delay_seconds)
+                lane.push(due)
+                taken += 1
+        for lane in touched.values():
+            self._wake(lane)
+        return taken
+
+    def request(self, due: DueSource) -> "asyncio.Future[Outcome | None]":
+        """Put a source at the front of its lane, or join its poll under way (S9, P10)."""
+        self.offer([due])
+        lane = self._lane(due.lane or NULL_LANE)
+        answer = lane.answers.get(due.id)
+        if answer is None:
+            answer = asyncio.get_running_loop().create_future()
+            lane.answers[due.id] = answer
+        return answer
+
+    def pause(self) -> None:
+        """Start nothing but what was asked for by hand (O2)."""
+        self._paused = True
+
+    def resume(self, spread_seconds: float = 0.0) -> None:
+        """Go on; waiting lanes come back spread over a while (O2)."""
+        self._paused = False
+        now = asyncio.get_running_loop().time()
+        for lane in self._lanes.values():
+            lane.not_before = now + self._rng.uniform(0, spread_seconds)
+            self._wake(lane)
+
+    def probe(self, lanes: Iterable[str]) -> bool:
+        """While paused, poll one source of a lane that is open and among those named (O2)."""
+        names = [
+            name
+            for name in lanes
+            if (lane := self._lanes.get(name)) is not None
+            and lane.in_flight is None
+            and lane.queue
+            and self._gates.seconds_until_open(name) <= 0
+        ]
+        if not names or self._stopped:
+            return False
+        self._run(self._lanes[self._rng.choice(names)])
+        return True
+
+    async def wait_until_idle(self) -> None:
+        """Wait until every lane is empty."""
+        await self._idle.wait()
+
+    async def stop(self, grace_seconds: float) -> list[Visit]:
+        """Start nothing more, let running polls finish, cut off the rest (S8).
+
+        The answer holds the visits that were cut off, so that their lanes' spacing can be kept.
+        """
+        self._stopped = True
+        for lane in self._lanes.values():
+            if lane.timer is not None:
+                lane.timer.cancel()
+        running = {task: lane.name for task, lane in self._running.items()}
+        delays = {lane.name: _longest_delay(lane) for lane in self._running.values()}
+        if not running:
+            return []
+        _, late = await asyncio.wait(running, timeout=grace_seconds)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+        cut_off = [running[task] for task in late]
+        return [self._gates.mark_visited(lane, delays[lane]) for lane in cut_off]
+
+    def waiting(self) -> int:
+        """How many sources wait for their turn."""
+        return sum(
+            len(lane.sources) - (lane.in_flight is not None) for lane in self._lanes.values()
+        )
+
+    def in_flight(self) -> dict[str, str]:
+        """The source that each running lane polls."""
+        return {lane.name: lane.in_flight for lane in self._running.values() if lane.in_flight}
+
+    def names(self) -> list[str]:
+        """The lanes that have something to do."""
+        return list(self._lanes)
+
+    def length(self, lane: str) -> int:
+        """How many sources a lane holds, the one in flight included."""
+        return len(self._lanes[lane].sources) if lane in self._lanes else 0
+
+    def _lane(self, name: str) -> Lane:
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = Lane(name)
+            self._idle.clear()
+        return lane
+
+    def _wake(self, lane: Lane) -> None:
+        """Bring a lane closer to its next poll: ready now, or when its gate opens."""
+        if self._stopped or lane.ready or lane.in_flight is not None:
+            return
+        if lane.timer is not None:
+            lane.timer.cancel()
+            lane.timer = None
+        if not lane.sources:
+            self._forget(lane)
+            return
+        if self._paused and not any(due.requested for due in lane.sources.values()):
+            return
+        loop = asyncio.get_running_loop()
+        wait = max(self._gates.seconds_until_open(lane.name), lane.not_before - loop.time())
+        if wait > 0:
+            lane.timer = loop.call_later(wait, self._wake, lane)
+            return
+        gate = self._gates.get(lane.name)
+        if gate is not None and gate.busy:  # a redirect is visiting; come back when it left
+            released = loop.create_future()
+            released.add_done_callback(lambda _: self._wake(lane))
+            gate.released.append(released)
+            return
+        lane.ready = True
+        self._ready.append(lane)
+        self._fill_slots()
+
+    def _fill_slots(self) -> None:
+        while self._ready and len(self._running) < self._slots and not self._stopped:
+            lane = self._ready.popleft()
+            lane.ready = False
+            if self._gates.seconds_until_open(lane.name) > 0:  # visited since it got in line
+                self._wake(lane)
+            else:
+                self._run(lane)
+
+    def _run(self, lane: Lane) -> None:
+        due = lane.pop()
+        if due is None:
+            self._forget(lane)
+            return
+        lane.in_flight = due.id
+        self._gates.enter(lane.name)
+        task = asyncio.create_task(self._visit(lane, due))
+        self._running[task] = lane
+        task.add_done_callback(lambda done: self._done(done, lane, due))
+
+    async def _visit(self, lane: Lane, due: DueSource) -> None:
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._poll(due)
+        except Exception:  # a lane survives whatever happens to one of its polls (P5)
+            log.exception("[Polling] the lane goes on after an unexpected error", lane=lane.name)
+        finally:
+            answer = lane.answers.pop(due.id, None)
+            if answer is not None and not answer.done():
+                answer.set_result(outcome)
+
+    def _done(self, task: asyncio.Task[None], lane: Lane, due: DueSource) -> None:
+        del self._running[task]
+        lane.in_flight = None
+        if lane.sources.get(due.id) is due:
+            del lane.sources[due.id]
+        if not self._stopped:
+            self._wake(lane)
+            self._fill_slots()
+
+    def _forget(self, lane: Lane) -> None:
+        if self._lanes.get(lane.name) is lane and not lane.sources and lane.in_flight is None:
+            del self._lanes[lane.name]
+            if not self._lanes:
+                self._idle.set()
+
+
+def _longest_delay(lane: Lane) -> float:
+    return max((due.delay_seconds for due in lane.sources.values()), default=0.0)

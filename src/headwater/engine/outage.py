@@ -1,0 +1,141 @@
+"""OutageGuard: notices when trouble is ours, and takes back what it did to sources (O1-O3)."""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from headwater.clock import Clock
+from headwater.errors import LocalFault, NameNotFound, NameUnresolved
+from headwater.logs import get_logger
+from headwater.model import Failure, HostState, Outcome, Source, Subject, Visit
+from headwater.rules.outage import (
+    WINDOW_SECONDS,
+    OutageWatch,
+    as_local,
+    explained_by,
+    given_back,
+)
+from headwater.rules.politeness import host_of
+from headwater.rules.urls import is_address
+
+log = get_logger()
+_REMEMBER_GOOD_SECONDS = 3600.0  # how often a host's being good is written down again
+Edit = Callable[[str, Callable[[Source], Source]], Awaitable[Source]]
+
+
+class OutageGuard:
+    """Weighs every poll's end; while an outage lasts, failures move no counter."""
+
+    def __init__(self, states: Iterable[HostState], clock: Clock, edit: Edit) -> None:
+        self._clock = clock
+        self._edit = edit
+        self._watch = OutageWatch()
+        self._kept_at: dict[str, float] = {}
+        self._recent: deque[tuple[float, Outcome]] = deque()
+        self.kind: str | None = None  # of the outage that lasts
+        self.since: datetime | None = None
+        self._restore(states)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether there is an outage now."""
+        return self.kind is not None
+
+    def good_hosts(self) -> list[str]:
+        """Hosts that succeeded within a day: worth a probe (O2)."""
+        return list(self._watch.succeeded)
+
+    def judge(self, subject: Subject, failure: Failure, error: Exception) -> Failure:
+        """Weigh a failure; one that an outage explains is our own (O2, O3)."""
+        at, host = self._clock.monotonic(), host_of(subject.source)
+        if host is None:
+            return failure
+        if isinstance(error, NameNotFound | NameUnresolved):
+            if not host.endswith(".invalid"):
+                self._watch.name_lost(host, at)
+        elif not isinstance(error, LocalFault):
+            if not is_address(host):
+                self._watch.name_resolved(host, at)
+                if self.kind == "DNS":
+                    self._end()
+            self._watch.host_failed(host, failure, at)
+        self._look(at)
+        if self.kind is not None and explained_by(failure, self.kind):
+            return as_local(failure)
+        return failure
+
+    def with_evidence(self, outcome: Outcome, visits: tuple[Visit, ...]) -> tuple[Visit, ...]:
+        """Visits as they shall be stored: with the good news of hosts, now and then."""
+        if outcome.failure is not None:
+            return tuple(v for v in visits if v.next_allowed_at is not None)
+        own = visits[0].lane if visits else None
+        at, worth_keeping = self._clock.monotonic(), []
+        for visit in visits:
+            fresh = at - self._kept_at.get(visit.lane, float("-inf")) > _REMEMBER_GOOD_SECONDS
+            if visit.lane == own and fresh and visit.lane:
+                self._kept_at[visit.lane] = at
+                resolved = not is_address(visit.lane)
+                worth_keeping.append(replace(visit, succeeded=True, resolved=resolved))
+            elif visit.next_allowed_at is not None:
+                worth_keeping.append(visit)
+        return tuple(worth_keeping)
+
+    def learn(self, outcome: Outcome) -> None:
+        """Remember a finished poll: a success ends an outage, failures may be given back."""
+        at, host = self._clock.monotonic(), host_of(outcome.source)
+        if outcome.failure is None and host is not None:
+            if not is_address(host):
+                self._watch.name_resolved(host, at)
+            self._watch.host_succeeded(host, at)
+            self._end()
+        elif outcome.failure is not None and not outcome.failure.local and outcome.recorded:
+            self._recent.append((at, outcome))
+        while self._recent and self._recent[0][0] <= at - WINDOW_SECONDS:
+            self._recent.popleft()
+
+    async def give_back(self, kind: str) -> int:
+        """Take an outage's failures of the last minutes back from their sources (O2)."""
+        firsts: dict[str, tuple[Source, int]] = {}
+        for _, outcome in self._recent:
+            if outcome.failure is not None and explained_by(outcome.failure, kind):
+                before, _ = firsts.get(outcome.source.id, (outcome.before, 0))
+                firsts[outcome.source.id] = (before, outcome.before.generation + 1)
+        self._recent.clear()
+        for source_id, (before, generation) in firsts.items():
+            await self._edit(source_id, partial(_restored, before=before, generation=generation))
+        return len(firsts)
+
+    def tidy(self) -> None:
+        """Let go of evidence that is too old to count."""
+        self._watch.forget_old(self._clock.monotonic())
+
+    def _look(self, at: float) -> None:
+        if self.kind is not None:
+            return
+        self.kind = self._watch.verdict(at)
+        if self.kind is not None:
+            self.since = self._clock.now()
+            log.warning("[Polling] this looks like an outage on our side", kind=self.kind)
+
+    def _end(self) -> None:
+        if self.kind is not None:
+            log.warning("[Polling] the outage is over", kind=self.kind)
+            self.kind = None
+            self.since = None
+
+    def _restore(self, states: Iterable[HostState]) -> None:
+        now, at = self._clock.now(), self._clock.monotonic()
+        for state in states:
+            if state.resolved_at is not None:
+                self._watch.resolved[state.lane] = at - (now - state.resolved_at).total_seconds()
+            if state.last_success_at is not None:
+                ago = (now - state.last_success_at).total_seconds()
+                self._watch.succeeded[state.lane] = at - ago
+        self.tidy()
+
+
+def _restored(current: Source, *, before: Source, generation: int) -> Source:
+    """Give a source its state back unless something else happened to it meanwhile."""
+    return given_back(current, before) if current.generation == generation else current

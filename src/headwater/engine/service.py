@@ -1,0 +1,204 @@
+"""Service: everything that polls one database in this process, from start to clean stop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from headwater.clock import Clock
+from headwater.engine.cleanup import Cleanup
+from headwater.engine.events import Event, EventKind, Events
+from headwater.engine.gates import Gates
+from headwater.engine.lanes import NULL_LANE, Lanes
+from headwater.engine.outage import OutageGuard
+from headwater.engine.poll import Fetch, Poller, on_hold
+from headwater.engine.tick import Ticker
+from headwater.errors import AlreadyPolling, HeadwaterError, NotFound
+from headwater.logs import get_logger
+from headwater.model import Outcome, Subject
+from headwater.rules.outage import PROBE_SECONDS, spread_seconds
+from headwater.rules.policy import Policy
+from headwater.store import Store
+
+log = get_logger()
+MANUAL_WAIT_SECONDS = 60.0  # P10
+_REQUEST_SECONDS = 1.0  # how soon a request from another process is seen
+_POLLER_FACT = "poller"  # who polls; there after a start only if the last stop was unclean
+_PAUSED_FACT = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The few numbers that the service itself goes by."""
+
+    tick_seconds: float = 60
+    shutdown_seconds: float = 10
+    slots: int = 256  # lanes fetching at once
+    paused: bool = False
+
+
+class Service:
+    """Polls due sources while it runs; polls single ones when asked."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fetch: Fetch,
+        key_for: Callable[[Subject], Awaitable[str | None]],
+        clock: Clock,
+        policy: Policy,
+        pace: Pace,
+        rng: Random,
+    ) -> None:
+        self._store = store
+        self._fetch = fetch
+        self._key_for = key_for
+        self._clock = clock
+        self._policy = policy
+        self._pace = pace
+        self._rng = rng
+        self.events = Events()
+        self.last_tick: datetime | None = None
+        self._outage: str | None = None
+        self._errands: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> Self:
+        if not await asyncio.to_thread(self._store.database.claim):
+            raise AlreadyPolling("another headwater process polls this database already")
+        started = self._clock.now().isoformat()
+        unclean = await self._store.facts.set(_POLLER_FACT, started) is not None
+        states = await self._store.hosts.all()
+        self.gates = Gates(states, self._clock, unclean_stop=unclean)
+        self.guard = OutageGuard(states, self._clock, self._store.sources.edit)
+        self._poller = Poller(
+            store=self._store,
+            fetch=self._fetch,
+            key_for=self._key_for,
+            gates=self.gates,
+            guard=self.guard,
+            events=self.events,
+            clock=self._clock,
+            policy=self._policy,
+        )
+        self.lanes = Lanes(self._poller.poll, self.gates, slots=self._pace.slots, rng=self._rng)
+        self.ticker = Ticker(
+            store=self._store,
+            lanes=self.lanes,
+            cleanup=Cleanup(self._store, self._clock, self._policy),
+            clock=self._clock,
+            policy=self._policy,
+            rng=self._rng,
+        )
+        self.events.listen(self._watch_outage)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Finish running polls within bounds, store what they fetched, leave cleanly (S8)."""
+        cut_off = await self.lanes.stop(self._pace.shutdown_seconds)
+        await self._poller.finish_recording(self._pace.shutdown_seconds)
+        for errand in self._errands:
+            errand.cancel()
+        with suppress(HeadwaterError):  # a database that is away finds an unclean stop later
+            await self._store.hosts.keep(cut_off)
+            await self._store.facts.set(_POLLER_FACT, None)
+        self._store.database.release()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Tick until told to stop."""
+        loops = (self._tick_loop, self._request_loop, self._probe_loop)
+        tasks = [asyncio.create_task(loop()) for loop in loops]
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (stopping, *tasks):
+                task.cancel()
+            await asyncio.gather(stopping, *tasks, return_exceptions=True)
+
+    async def tick(self) -> int:
+        """Run one tick now."""
+        fact = await self._store.facts.get(_PAUSED_FACT)
+        paused = self._pace.paused if fact is None else fact == "true"
+        taken = await self.ticker.tick(paused=paused)
+        self.gates.prune()
+        self.guard.tidy()
+        self.last_tick = self._clock.now()
+        self.events.tell(Event(EventKind.TICK, self.last_tick, text=str(taken)))
+        return taken
+
+    async def poll_now(
+        self, source_id: str, *, wait_seconds: float | None = MANUAL_WAIT_SECONDS
+    ) -> Outcome | None:
+        """Poll a source in its lane's next turn; None if that is too long a wait (P10)."""
+        due = await self._store.sources.due_one(source_id, self._policy)
+        subject = await self._store.sources.subject(source_id)
+        now = self._clock.now()
+        if subject is None:
+            raise NotFound(f"there is no source {source_id}")
+        refused = on_hold(subject, self.gates, due.lane or NULL_LANE, now)
+        if refused is not None:
+            return refused
+        await self._store.sources.request([source_id], now)
+        answer = self.lanes.request(replace(due, requested=True, overdue_since=now))
+        try:
+            async with asyncio.timeout(wait_seconds):
+                outcome = await asyncio.shield(answer)
+        except TimeoutError:
+            return None
+        if outcome is None:
+            raise NotFound(f"the source {source_id} was removed meanwhile")
+        return outcome
+
+    async def _tick_loop(self) -> None:
+        while True:
+            started = self._clock.monotonic()
+            try:
+                await self.tick()
+            except HeadwaterError as error:
+                log.warning("[Polling] a tick failed; the next one tries again", error=str(error))
+            except Exception:  # the scheduler outlives whatever happens (H4)
+                log.exception("[Polling] a tick broke; the next one tries again")
+            spent = self._clock.monotonic() - started
+            await self._clock.sleep(max(self._pace.tick_seconds - spent, 0.1))
+
+    async def _request_loop(self) -> None:
+        while True:
+            await self._clock.sleep(_REQUEST_SECONDS)
+            with suppress(HeadwaterError):  # the tick says what is wrong with the database
+                await self.ticker.take_requests()
+
+    async def _probe_loop(self) -> None:
+        while True:
+            await self._clock.sleep(PROBE_SECONDS)
+            if self.guard.lasts:
+                self.lanes.probe(self.guard.good_hosts())
+
+    def _watch_outage(self, event: Event) -> None:
+        """Thin polling out while an outage lasts; bring lanes back when it is over (O2, O3)."""
+        if event.kind is not EventKind.POLL_FINISHED:
+            return
+        kind, was = self.guard.kind, self._outage
+        if kind == was:
+            return
+        self._outage = kind
+        self._run_errand(self.guard.give_back(kind or was or ""))
+        if kind is not None:
+            self.lanes.pause()
+        else:
+            self.lanes.resume(spread_seconds(len(self.lanes.names())))
+        self.events.tell(Event(EventKind.OUTAGE, event.at, text=kind))
+
+    def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
+        errand = asyncio.create_task(work)
+        self._errands.add(errand)
+        errand.add_done_callback(self._errands.discard)

@@ -1,0 +1,94 @@
+"""Tick: clean up, spread first polls, hand due sources to their lanes (S1)."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+
+from headwater.clock import Clock
+from headwater.engine.cleanup import Cleanup
+from headwater.engine.lanes import Lanes
+from headwater.errors import HeadwaterError
+from headwater.logs import get_logger
+from headwater.model import DueSource
+from headwater.rules.policy import Policy
+from headwater.rules.schedule import first_contact
+from headwater.store import Store
+
+log = get_logger()
+_PAGE = 5000  # sources given their jitter in one transaction
+_RECENT_REQUESTS = timedelta(seconds=10)  # older ones are the ticks' business
+_OFFERED_AT_ONCE = 2000  # more would hold up the event loop (H2)
+
+
+class Ticker:
+    """One pass of the scheduler."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        lanes: Lanes,
+        cleanup: Cleanup,
+        clock: Clock,
+        policy: Policy,
+        rng: Random,
+    ) -> None:
+        self._store = store
+        self._lanes = lanes
+        self._cleanup = cleanup
+        self._clock = clock
+        self._policy = policy
+        self._rng = rng
+
+    async def tick(self, *, paused: bool = False) -> int:
+        """Run one pass and answer how many sources were handed over; it waits for none of them.
+
+        While paused, only what was asked for by hand is handed over (G2).
+        """
+        await self._clean_up()
+        moved = await self._store.sources.bring_back(self._clock.now())
+        if moved:
+            log.warning(
+                "[Polling] the clock was set back; future polls count as now", sources=moved
+            )
+        sources = self._store.sources
+        if paused:
+            return await self._hand_over(await sources.requested(self._clock.now(), self._policy))
+        await self._first_contacts()
+        return await self._hand_over(await sources.due(self._clock.now(), self._policy))
+
+    async def take_requests(self) -> int:
+        """Hand over the polls that were asked for within the last seconds (S9, S10)."""
+        now = self._clock.now()
+        since = now - _RECENT_REQUESTS
+        return await self._hand_over(
+            await self._store.sources.requested(now, self._policy, since=since)
+        )
+
+    async def _clean_up(self) -> None:
+        try:
+            await self._cleanup.run()
+        except HeadwaterError as error:  # polling does not depend on it
+            log.warning("[Polling] cleanup failed; the next tick tries again", error=str(error))
+
+    async def _first_contacts(self) -> None:
+        while True:
+            strangers = await self._store.sources.without_contact(_PAGE)
+            now = self._clock.now()
+            await self._store.sources.set_contact(
+                [first_contact(source, now, self._rng) for source in strangers]
+            )
+            if len(strangers) < _PAGE:
+                return
+
+    async def _hand_over(self, due: Sequence[DueSource]) -> int:
+        # a lane must see all its sources before its first poll: sort by lane, cut between lanes
+        taken, batch = 0, list[DueSource]()
+        for source in sorted(due, key=lambda d: d.lane or ""):
+            if len(batch) >= _OFFERED_AT_ONCE and source.lane != batch[-1].lane:
+                taken += self._lanes.offer(batch)
+                batch = []
+                await asyncio.sleep(0)
+            batch.append(source)
+        return taken + self._lanes.offer(batch)

@@ -1,0 +1,112 @@
+"""Users, podcasts and API keys."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from headwater.errors import UsageError
+from headwater.model import Podcast, User
+from headwater.store import Store
+from headwater.vault import Vault
+
+PROVIDERS = ("x",)
+_MAX_NAME = 200
+
+
+async def add_user(store: Store, name: str, now: datetime) -> User:
+    """Store a new user."""
+    user = User(id=str(uuid.uuid4()), name=_name(name), created_at=now)
+    await store.people.add_user(user)
+    return user
+
+
+async def add_podcast(
+    store: Store,
+    user: User,
+    name: str,
+    now: datetime,
+    *,
+    max_article_age_days: int | None = None,
+    dedupe_across_sources: bool = False,
+) -> Podcast:
+    """Store a new podcast of a user."""
+    podcast = Podcast(
+        id=str(uuid.uuid4()),
+        user_id=user.id,
+        name=_name(name),
+        created_at=now,
+        max_article_age_days=_days(max_article_age_days),
+        dedupe_across_sources=dedupe_across_sources,
+    )
+    await store.people.save_podcast(podcast)
+    return podcast
+
+
+async def edit_podcast(
+    store: Store,
+    podcast: Podcast,
+    *,
+    name: str | None = None,
+    max_article_age_days: int | None = None,
+    dedupe_across_sources: bool | None = None,
+) -> Podcast:
+    """Change what is given of a podcast."""
+    changed = replace(
+        podcast,
+        name=podcast.name if name is None else _name(name),
+        max_article_age_days=podcast.max_article_age_days
+        if max_article_age_days is None
+        else _days(max_article_age_days),
+        dedupe_across_sources=podcast.dedupe_across_sources
+        if dedupe_across_sources is None
+        else dedupe_across_sources,
+    )
+    await store.people.save_podcast(changed)
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """What came of storing a key."""
+
+    provider: str
+    sources_requested: int  # those that waited for it
+
+
+async def set_key(
+    store: Store, vault: Vault, user: User, provider: str, secret: str, now: datetime
+) -> KeyChange:
+    """Seal and store a user's API key; sources that waited for it become due (S9, U5)."""
+    if provider not in PROVIDERS:
+        raise UsageError(f"there is no provider {provider!r}; known: {', '.join(PROVIDERS)}")
+    secret = secret.strip()
+    if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise UsageError("an API key is one word of visible ASCII characters", field="apiKey")
+    sealed = vault.seal(secret, user_id=user.id, provider=provider)
+    await store.people.set_key(user.id, provider, sealed, now)
+    return KeyChange(provider, await store.sources.request_twitter(user.id, now))
+
+
+async def key_of(store: Store, vault: Vault, user_id: str, provider: str) -> str | None:
+    """A user's API key in the clear, for a fetch; None if they have none."""
+    sealed = await store.people.key(user_id, provider)
+    return None if sealed is None else vault.open(sealed, user_id=user_id, provider=provider)
+
+
+async def providers_of(store: Store, user: User) -> Sequence[str]:
+    """For which providers a user has stored a key."""
+    return await store.people.key_providers(user.id)
+
+
+def _name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > _MAX_NAME or not name.isprintable():
+        raise UsageError(f"a name is one line of 1 to {_MAX_NAME} characters", field="name")
+    return name
+
+
+def _days(days: int | None) -> int | None:
+    if days is not None and not 1 <= days <= 36_500:
+        raise UsageError("maxArticleAgeDays must be between 1 and 36500", field="maxArticleAgeDays")
+    return days

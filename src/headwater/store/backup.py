@@ -1,0 +1,150 @@
+"""Backups: one SQLite file that holds every table, whichever database it came from.
+
+A backup is a consistent copy made while others read and write. A restore replaces all rows in
+one transaction: it happens whole or not at all.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from headwater.errors import StoreError, UsageError
+from headwater.store.database import Database, Row, Session
+from headwater.store.migrate import migrate, newest_version, schema_version
+from headwater.store.sqlite import SqliteDatabase, SqliteSession
+
+# parents first, so that rows find what they point to
+TABLES = (
+    "users", "podcasts", "api_keys", "sources", "posts", "tombstones", "late_keys", "articles",
+    "post_articles", "polls", "hosts", "facts",
+)  # fmt: skip
+_PAGE = 2000
+_PAIRED = ("api_keys", "tombstones", "late_keys", "post_articles")  # keyed by their first two
+_NOT_COPIED = {"facts": ("poller",)}  # who polls is a fact of the moment
+
+
+async def back_up(database: Database, target: Path) -> int:
+    """Write a backup to a new file and answer how many rows it holds."""
+    return await database.read(lambda source: _write_file(source, target))
+
+
+async def restore(database: Database, backup: Path) -> int:
+    """Replace everything with what a backup holds and answer how many rows that is."""
+    return await database.write(lambda target: _copy_in(target, backup))
+
+
+def _write_file(source: Session, target: Path) -> int:
+    if target.exists():
+        raise UsageError(f"{target} exists; a backup never overwrites a file")
+    if not target.parent.is_dir():
+        raise UsageError(f"there is no folder {target.parent}")
+    partial = target.with_name(f"{target.name}.partial")
+    partial.unlink(missing_ok=True)
+    try:
+        rows = _copy_out(source, partial)
+        partial.rename(target)
+    finally:
+        for leftover in target.parent.glob(f"{partial.name}*"):
+            leftover.unlink()
+    return rows
+
+
+def _copy_out(source: Session, path: Path) -> int:
+    target = SqliteSession(path)
+    try:
+        target.execute("PRAGMA journal_mode = DELETE")
+        target.execute("BEGIN IMMEDIATE")
+        migrate(target, SqliteDatabase.migrations)
+        rows = sum(_copy(source, target, table) for table in TABLES)
+        target.execute("COMMIT")
+    finally:
+        target.close()
+    return rows
+
+
+def _copy_in(target: Session, path: Path) -> int:
+    if not path.is_file():
+        raise UsageError(f"there is no backup {path}")
+    source = SqliteSession(path)
+    try:
+        _check(source, path)
+        for table in reversed(TABLES):
+            target.execute(f"DELETE FROM {table} WHERE TRUE")
+        rows = sum(_copy(source, target, table) for table in TABLES)
+        if target.kind == "postgres":
+            target.execute(
+                "SELECT setval(pg_get_serial_sequence('polls', 'id'), "
+                "(SELECT coalesce(max(id), 0) + 1 FROM polls))"
+            )
+    finally:
+        source.close()
+    return rows
+
+
+def _check(source: SqliteSession, path: Path) -> None:
+    try:
+        damage = [row[0] for row in source.fetch("PRAGMA integrity_check") if row[0] != "ok"]
+        version = schema_version(source)
+    except Exception as error:
+        raise StoreError(f"{path} is not a headwater backup: {error}") from error
+    if damage:
+        raise StoreError(f"{path} is damaged: {damage[0]}")
+    newest = newest_version(SqliteDatabase.migrations)
+    if version == 0 or version > newest:
+        raise StoreError(f"{path} has schema {version}, this program knows 1 to {newest}")
+    if version < newest:
+        source.execute("BEGIN IMMEDIATE")  # upgraded in memory only: rolled back with the copy
+        migrate(source, SqliteDatabase.migrations)
+
+
+def _copy(source: Session, target: Session, table: str) -> int:
+    target.execute(f"DELETE FROM {table} WHERE TRUE")  # the rows a new database starts with
+    columns = _columns(source, table)
+    names = ", ".join(columns)
+    insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join(':' + c for c in columns)})"
+    total = 0
+    for page in _pages(source, table, columns):
+        target.execute_many(insert, [dict(zip(columns, row, strict=True)) for row in page])
+        total += len(page)
+    return total
+
+
+def _columns(session: Session, table: str) -> list[str]:
+    """The columns that are stored, without those that follow from others."""
+    if session.kind == "sqlite":
+        rows = session.fetch(f"PRAGMA table_xinfo({table})")
+        return [row[1] for row in rows if row[6] == 0]
+    sql = """SELECT column_name FROM information_schema.columns
+        WHERE table_name = :table AND table_schema = current_schema() AND is_generated = 'NEVER'
+        ORDER BY ordinal_position"""
+    return [row[0] for row in session.fetch(sql, {"table": table})]
+
+
+def _pages(session: Session, table: str, columns: Sequence[str]) -> Iterator[list[Row]]:
+    names = ", ".join(columns)
+    skipped = _NOT_COPIED.get(table, ())
+    key = {"polls": "id", "hosts": "lane", "facts": "name"}.get(table, columns[0])
+    order = f"{key}, {columns[1]}" if table in _PAIRED else key
+    offset: tuple[object, ...] | None = None
+    while True:
+        where, params = _behind(table, key, columns, offset)
+        sql = f"SELECT {names} FROM {table} {where} ORDER BY {order} LIMIT {_PAGE}"
+        rows = session.fetch(sql, params)
+        if rows:
+            yield [row for row in rows if row[0] not in skipped]
+        if len(rows) < _PAGE:
+            return
+        last = rows[-1]
+        offset = (last[columns.index(key)], last[1])
+
+
+def _behind(
+    table: str, key: str, columns: Sequence[str], offset: tuple[object, ...] | None
+) -> tuple[str, dict[str, object]]:
+    if offset is None:
+        return "", {}
+    if table in _PAIRED:
+        return (
+            f"WHERE ({key}, {columns[1]}) > (:first, :second)",
+            {"first": offset[0], "second": offset[1]},
+        )
+    return f"WHERE {key} > :first", {"first": offset[0]}

@@ -1,0 +1,158 @@
+"""Real servers on loopback for the tests of the network half: HTTP byte by byte, and DNS."""
+
+import asyncio
+import struct
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from ipaddress import ip_address
+
+from headwater.clock import SystemClock
+from headwater.fetch.http import Client, Limits
+
+NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
+A, AAAA = 1, 28
+SILENT = "silent"
+USER_AGENT = "Headwater/1 (+https://example.org/bot)"
+
+
+def answer(status="200 OK", body=b"", *headers):
+    """A whole HTTP answer with its length."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode("utf-8", "surrogateescape") + body
+
+
+def redirect(location, status="302 Found"):
+    return answer(status, b"", f"Location: {location}")
+
+
+class Server:
+    """Sends its answers in turn, the last one for ever; an answer that is a coroutine function
+    takes the connection over."""
+
+    def __init__(self, answers):
+        self.answers = list(answers)
+        self.requests = []
+        self.connections = 0
+        self.origin = self.host = ""
+        self.port = 0
+
+    def url(self, path="/feed"):
+        return f"{self.origin}{path}"
+
+    @property
+    def paths(self):
+        return [request.split()[1].decode() for request in self.requests]
+
+    def sent(self, name, index=-1):
+        """A header of a request, or None."""
+        for line in self.requests[index].split(b"\r\n")[1:]:
+            key, _, value = line.partition(b": ")
+            if key.decode().lower() == name.lower():
+                return value.decode()
+        return None
+
+    async def connected(self, reader, writer):
+        self.connections += 1
+        try:
+            await self.converse(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def converse(self, reader, writer):
+        while True:
+            self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+            reply = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+            if not isinstance(reply, bytes):
+                await reply(reader, writer)
+                return
+            writer.write(reply)
+            await writer.drain()
+            if b"connection: close" in reply.partition(b"\r\n\r\n")[0].lower():
+                return
+
+
+@asynccontextmanager
+async def serving(*answers, host="127.0.0.1", port=0, tls=None, name=None):
+    server = Server(answers or [answer()])
+    listener = await asyncio.start_server(server.connected, host, port, ssl=tls, limit=1 << 20)
+    server.host = host
+    server.port = listener.sockets[0].getsockname()[1]
+    server.origin = f"{'https' if tls else 'http'}://{name or host}:{server.port}"
+    try:
+        yield server
+    finally:
+        listener.close()
+
+
+@asynccontextmanager
+async def visitor(*, names=None, tls=None, **limits):
+    """A client that may visit loopback, unless told otherwise."""
+    settings = Limits(user_agent=USER_AGENT, allow_private_networks=True)
+    settings = replace(settings, **limits)
+    async with Client(settings, SystemClock(), names=names, tls=tls) as client:
+        yield client
+
+
+async def visit(*answers, headers=None, path="/feed", **limits):
+    """The response to one visit of a server that gives these answers."""
+    async with serving(*answers) as server, visitor(**limits) as client:
+        return await client.get(server.url(path), headers=headers or {})
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """Answers from a table of (name, type) or name -> code, addresses or silence."""
+
+    def __init__(self, table):
+        self.table = table
+        self.asked = []
+        self.address = ""
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, sender):
+        name, kind, question = self.question(data)
+        self.asked.append((name, kind))
+        reply = self.table.get((name, kind), self.table.get(name, NXDOMAIN))
+        if reply == SILENT:
+            return
+        code = reply if isinstance(reply, int) else NOERROR
+        records = [] if isinstance(reply, int) else self.records(reply, kind)
+        head = data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0)
+        self.transport.sendto(head + question + b"".join(records), sender)
+
+    @staticmethod
+    def question(data):
+        labels, at = [], 12
+        while data[at]:
+            labels.append(data[at + 1 : at + 1 + data[at]].decode())
+            at += 1 + data[at]
+        kind = struct.unpack(">H", data[at + 1 : at + 3])[0]
+        return ".".join(labels).lower(), kind, data[12 : at + 5]
+
+    @staticmethod
+    def records(addresses, kind):
+        packed = [ip_address(address).packed for address in addresses]
+        size = 4 if kind == A else 16
+        return [
+            struct.pack(">HHHIH", 0xC00C, kind, 1, 0, size) + one
+            for one in packed
+            if len(one) == size
+        ]
+
+
+@asynccontextmanager
+async def name_server(table):
+    loop = asyncio.get_running_loop()
+    transport, server = await loop.create_datagram_endpoint(
+        lambda: NameServer(table), local_addr=("127.0.0.1", 0)
+    )
+    server.address = "127.0.0.1:{}".format(transport.get_extra_info("sockname")[1])
+    try:
+        yield server
+    finally:
+        transport.close()

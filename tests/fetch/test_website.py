@@ -1,0 +1,300 @@
+"""Reading a page into an entry (W1-W3)."""
+
+import pytest
+from bench.scores.pages import score, token_f1
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import NoContent
+from headwater.fetch import locate
+from headwater.fetch.website import read_page
+
+URL = "https://example.org/page"
+STORY = (
+    "The river rose during the night and the lower meadows were flooded by the morning, "
+    "so the farmers moved their cattle to the hills. Nobody was hurt, the council said, "
+    "but the bridge at the mill will stay closed until engineers have looked at its piers. "
+)
+OTHER = "A second text that is about something else entirely, and that is rather short. "
+
+
+def read(html, *, content_type="text/html; charset=utf-8"):
+    return read_page(html.encode("utf-8"), content_type=content_type, url=URL)
+
+
+def page(body, head="<title>Title</title>"):
+    return f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"
+
+
+def test_w1_the_one_article_gives_its_text():
+    entry = read(
+        page(
+            "<nav>Home About</nav><header>Site name</header>"
+            f"<article><h1>Flood</h1><p>{STORY}</p><p>{OTHER}</p></article>"
+            "<aside>Weather</aside><footer>Imprint</footer>"
+        )
+    )
+    assert entry.body == f"Flood {STORY}{OTHER}".strip()
+
+
+def test_w1_the_only_article_counts_however_short_it_is():
+    entry = read(page(f"<div><p>{STORY}</p></div><article>Short news.</article>"))
+    assert entry.body == "Short news."
+
+
+def test_w1_of_several_articles_the_longest_counts():
+    articles = f"<article>{OTHER}</article><article><p>{STORY}</p></article>"
+    assert read(page(articles)).body == STORY.strip()
+
+
+def test_w1_several_short_articles_leave_it_to_the_block_with_the_most_text():
+    hints = "<article>One hint.</article><article>Another hint.</article>"
+    entry = read(page(f"<div>{hints}</div><div id='main'><p>{STORY}</p><p>{STORY}</p></div>"))
+    assert entry.body == f"{STORY}{STORY}".strip()
+
+
+def test_w1_articles_that_the_text_of_the_page_dwarfs_are_mere_hints():
+    hints = f"<article><p>{STORY}</p></article><article><p>{OTHER}</p></article>"
+    story = "".join(f"<p>Part {number}. {STORY}</p>" for number in range(12))
+    entry = read(page(f"<main><div>{story}</div></main><div>{hints}</div>"))
+    assert entry.body.count("Part") == 12
+    assert OTHER.strip() not in entry.body
+
+
+def test_w1_without_an_article_the_block_with_the_most_text_counts():
+    entry = read(
+        page(
+            "<div id='top'><a href='/'>Home</a> <a href='/b'>Blog</a></div>"
+            f"<div id='content'><p>{STORY}</p><p>{STORY}</p></div>"
+            "<div id='bottom'><p>Imprint and contact</p></div>"
+        )
+    )
+    assert entry.body == f"{STORY}{STORY}".strip()
+
+
+@pytest.mark.parametrize(
+    "clutter",
+    [
+        "<nav>CLUTTER</nav>",
+        "<header><p>CLUTTER</p></header>",
+        "<footer>CLUTTER</footer>",
+        "<aside><p>CLUTTER</p></aside>",
+        "<script>CLUTTER</script>",
+        "<style>CLUTTER</style>",
+        "<noscript>CLUTTER</noscript>",
+        "<template>CLUTTER</template>",
+        "<form><label>CLUTTER</label></form>",
+        "<button>CLUTTER</button>",
+        "<p hidden>CLUTTER</p>",
+        "<p style='display: none'>CLUTTER</p>",
+        "<div class='cookie-banner'>CLUTTER</div>",
+        "<div id='CookieConsent'>CLUTTER</div>",
+        "<div class='social-share'>CLUTTER</div>",
+        "<section class='relatedPosts'>CLUTTER</section>",
+        "<div id='comments'><p>CLUTTER</p></div>",
+        "<p class='byline'>CLUTTER</p>",
+        "<article>CLUTTER</article>",
+    ],
+)
+def test_w1_what_is_not_the_article_is_left_out(clutter):
+    body = read(page(f"<article><p>{STORY}</p>{clutter}<p>{OTHER}</p></article>")).body
+    assert body == f"{STORY}{OTHER}".strip()
+
+
+def test_w1_headlines_of_a_header_stay():
+    header = "<header role='banner'><h1>One</h1><p>Site</p><h2>Two</h2><h3>Three</h3></header>"
+    body = read(page(f"<article>{header}<p>{STORY}</p></article>")).body
+    assert body == f"One Two Three {STORY}".strip()
+
+
+def test_w1_a_cookie_banner_is_not_the_block_with_the_most_text():
+    banner = f"<div class='cookie-notice'><p>{OTHER}</p></div>"
+    assert read(page(f"{banner}<div><p>Only this is said here.</p></div>")).body == (
+        "Only this is said here."
+    )
+
+
+def test_w1_what_holds_most_of_the_text_is_kept_whatever_its_class_says():
+    body = read(page(f"<article><div class='comment widget promo'>{STORY}</div></article>")).body
+    assert body == STORY.strip()
+
+
+@pytest.mark.parametrize("name", ["elementor-widget", "overflow-hidden", "post tag-news"])
+def test_w1_common_class_names_of_content_do_not_cost_it(name):
+    parts = "".join(f"<div class='{name}'><p>{number}. {STORY}</p></div>" for number in range(4))
+    assert read(page(f"<article>{parts}</article>")).body.count("flooded") == 4
+
+
+def test_w1_quoted_messages_stay_in_a_social_embed():
+    quote = "<div class='social-embed'><blockquote>Rain again.</blockquote></div>"
+    assert "Rain again." in read(page(f"<article><p>{STORY}</p>{quote}</article>")).body
+
+
+def test_w1_a_long_article_loses_lines_that_are_nothing_but_a_link():
+    link = "<p><a href='/other'>Another story</a></p>"
+    body = read(page(f"<article><p>{STORY}</p><p>{STORY}</p>{link}</article>")).body
+    assert "Another story" not in body
+    assert "Another story" in read(page(f"<article><p>{OTHER}</p>{link}</article>")).body
+
+
+def test_w1_a_page_that_the_library_cannot_judge_falls_back_to_the_longest_block(monkeypatch):
+    def fails(*_, **__):
+        raise RecursionError
+
+    monkeypatch.setattr(locate, "bare_extraction", fails)
+    body = f"<div><p>{OTHER}</p></div><div><p>{STORY}</p></div>"
+    assert read(page(body)).body == STORY.strip()
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "title"),
+    [
+        ("<title> A &amp;\n B </title>", "", "A & B"),
+        ("<title></title><meta property='og:title' content='Shared'>", "<h1>H</h1>", "Shared"),
+        ("", "<h1>Head <b>line</b></h1>", "Head line"),
+        ("", "<svg><title>Icon</title></svg><h1>Headline</h1>", "Headline"),
+        ("<title>" + "x" * 2000 + "</title>", "", "x" * 1000),
+        ("<title>a\0b\u0085c</title>", "", "ab c"),
+        ("", "", ""),
+    ],
+)
+def test_w2_title_is_the_title_else_og_title_else_h1(head, body, title):
+    assert read(page(f"{body}<p>{STORY}</p>", head)).title == title
+
+
+@pytest.mark.parametrize(
+    ("head", "author"),
+    [
+        ("<meta name='author' content='Jane Doe'>", "Jane Doe"),
+        ("<META CONTENT='Jane &amp; Joe' NAME='Author'>", "Jane & Joe"),
+        ("<meta property='article:author' content='Joe'>", "Joe"),
+        (
+            "<meta property='article:author' content='Joe'><meta name='author' content='Jane'>",
+            "Jane",
+        ),
+        (
+            "<meta name='author' content='  '><meta property='article:author' content='Joe'>",
+            "Joe",
+        ),
+        ("<meta name='author' content=' '><meta name='author' content='Jane'>", "Jane"),
+        ("<meta name='author' content='" + "x" * 900 + "'>", "x" * 500),
+        ("<meta name='author' content=''>", None),
+        ("", None),
+    ],
+)
+def test_w2_author_is_the_first_meta_that_is_not_blank(head, author):
+    assert read(page(f"<p>{STORY}</p>", head)).author == author
+
+
+def test_w2_a_page_has_its_own_url_and_neither_id_nor_date():
+    entry = read(page(f"<p>{STORY}</p>"))
+    assert (entry.id, entry.url, entry.published_at) == (None, URL, None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"   \n",
+        b"\x00\x00",
+        b"<html><body></body></html>",
+        b"<html><body><div id='root'></div><script>app()</script></body></html>",
+        b"<body><noscript>Please enable JavaScript</noscript></body>",
+        b"<nav>Home</nav><footer>Imprint</footer>",
+    ],
+)
+def test_w3_a_page_without_text_says_so_in_one_line(data):
+    with pytest.raises(NoContent, match=r"\Ahttps://example\.org/page has no text[^\n]*\Z"):
+        read_page(data, url=URL)
+
+
+def test_u6_the_message_names_the_page_without_its_secrets():
+    with pytest.raises(NoContent) as caught:
+        read_page(b"", url="https://me:pw@example.org/?token=abc")
+    assert "pw" not in str(caught.value)
+    assert "abc" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type"),
+    [
+        ("<p>Grüße, 日本".encode(), "text/html; charset=utf-8"),
+        ("<p>Grüße, 日本".encode(), None),
+        ("<meta charset='gbk'><p>Grüße, 日本".encode(), None),  # the bytes say otherwise
+        ("<p>Grüße, 日本".encode("utf-16"), None),
+        ("\ufeff<p>Grüße, 日本".encode(), "text/html; charset=iso-8859-1"),
+        ("<meta charset=gb18030><p>Grüße, 日本".encode("gb18030"), None),
+        ("<meta charset=utf-8><p>Grüße, 日本".encode("gb18030"), "text/html; charset=gb18030"),
+    ],
+)
+def test_r1_the_charset_of_a_page_is_found(data, content_type):
+    assert read_page(data, content_type=content_type, url=URL).body == "Grüße, 日本"
+
+
+def test_r1_a_page_that_tells_no_charset_and_is_no_utf8_is_windows_1252():
+    assert read_page("<p>“Grüße” – 5 €".encode("cp1252"), url=URL).body == "“Grüße” – 5 €"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div>" * 200_000 + STORY,
+        "<article>" * 200_000 + STORY,
+        "<ul><li>" * 100_000 + STORY,
+        "<dl>" * 10_000 + "<div>" * 10_000 + "<dd>" * 10_000 + STORY,
+        "<b></i>" * 200_000 + STORY,
+        "<p " + " ".join(f"a{number}=1" for number in range(100_000)) + f">{STORY}",
+        f"<p>{STORY}" * 30_000,
+        "x<br>" * 500_000,
+        "<" * 5_000_000,
+    ],
+    ids=["div", "article", "list", "terms", "inline", "attributes", "paragraphs", "lines", "lt"],
+)
+def test_m5_a_hostile_page_is_read_in_linear_time(html):
+    assert read(html).body
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["<a x='", "<!--", "<script>", "<title>", "<div class='a ", "\0"])
+def test_m5_five_megabytes_without_text_are_no_content(piece):
+    with pytest.raises(NoContent):
+        read(piece * (5_000_000 // len(piece)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=6),
+            st.sampled_from(
+                b"<article>|</article>|<div class='meta'>|</div>|<p>|<table>|<td>|<li>|</ul>|<h1>"
+                b"|<header>|<meta name=author content=|<title>|</title>|<a href=x>|</a>|<svg>|<nav>"
+                b"|text of it |&#|<!--|<meta charset=utf-16>|<html>|</body>|\xed\xa0".split(b"|")
+            ),
+        ),
+        max_size=40,
+    ).map(b"".join)
+)
+def test_h4_whatever_the_bytes_are_they_give_an_entry_or_no_content(data):
+    try:
+        entry = read_page(data, url=URL)
+    except NoContent:
+        return
+    assert entry == read_page(data, url=URL)
+    assert entry.body == " ".join(entry.body.split())
+    for text in (entry.body, entry.title, entry.author or ""):
+        assert text.encode("utf-8").decode("utf-8") == text
+        assert "\0" not in text
+
+
+@pytest.mark.corpus
+def test_w1_main_text_of_real_pages_is_found(corpus):
+    result = score(corpus)
+    assert result.mean_f1 >= 0.95, result.worst
+    assert result.snippets_right >= 0.9 * result.snippets
+
+
+def test_the_score_counts_words_as_often_as_they_occur():
+    assert token_f1("a b b", "a b c") == pytest.approx(2 / 3)
+    assert token_f1("", "") == 1.0
