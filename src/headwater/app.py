@@ -49,7 +49,7 @@ class App:
         given = self.settings.encryption.master_key
         if given is not None:
             return Vault([given.get_secret_value()])
-        return Vault([load_or_create_master_key(_key_file(self.settings.database_url))])
+        return Vault([load_or_create_master_key(master_key_file(self.settings.database_url))])
 
     async def key_for(self, subject: Subject) -> str | None:
         """The API key that a source needs: its owner's, for X (X1)."""
@@ -101,9 +101,16 @@ class App:
 async def open_app(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[App]:
     """Open the database, bring its schema up to date, and close it in the end."""
     clock = clock or SystemClock()
-    async with Store(open_database(settings.database_url), clock) as store:
+    async with open_store(settings, clock=clock) as store:
         await store.prepare()
         yield App(settings, store, clock, policy_from(settings))
+
+
+@asynccontextmanager
+async def open_store(settings: Settings, *, clock: Clock) -> AsyncIterator[Store]:
+    """Open the database as it is, its schema included, and close it in the end."""
+    async with Store(open_database(settings.database_url), clock) as store:
+        yield store
 
 
 def limits_from(settings: Settings) -> Limits:
@@ -122,7 +129,7 @@ def limits_from(settings: Settings) -> Limits:
     )
 
 
-def _key_file(database_url: str) -> Path:
+def master_key_file(database_url: str) -> Path:
     """The master key lies beside a SQLite file, else in the data folder."""
     if database_url.startswith("sqlite:///"):
         path = Path(database_url.removeprefix("sqlite:///"))

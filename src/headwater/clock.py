@@ -29,8 +29,7 @@ class SystemClock:
 
     def now(self) -> datetime:
         """Answer the current moment in UTC, in whole milliseconds: what the store can keep."""
-        moment = datetime.now(UTC)
-        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
 
     def monotonic(self) -> float:
         """Answer the seconds since the machine started."""

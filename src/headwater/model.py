@@ -1,9 +1,11 @@
 """The nouns of Headwater: frozen values without behaviour of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import attrgetter
+from typing import Any
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -137,6 +139,27 @@ class Source:
     late_keys_kept: bool = False  # R8: the keys of this source's entries are remembered
     hold: Hold | None = None  # P9 with hold-scope `source`
     generation: int = 0  # D4: moves with every poll and every edit that makes a poll stale
+
+
+_SOURCE_FIELDS = attrgetter(*Source.__slots__)
+_SOURCE_SETTERS = {name: Source.__dict__[name].__set__ for name in Source.__slots__}
+_SETTERS_IN_ORDER = tuple(_SOURCE_SETTERS.values())
+
+
+def source_of(values: Iterable[Any]) -> Source:
+    """A source from all its fields in order; `__init__` takes twice as long, and polls are many."""
+    source = object.__new__(Source)
+    for put, value in zip(_SETTERS_IN_ORDER, values, strict=True):
+        put(source, value)
+    return source
+
+
+def changed(source: Source, changes: Mapping[str, Any]) -> Source:
+    """`dataclasses.replace` for the noun that every poll changes, in a third of the time."""
+    after = source_of(_SOURCE_FIELDS(source))
+    for name, value in changes.items():
+        _SOURCE_SETTERS[name](after, value)
+    return after
 
 
 @dataclass(frozen=True, slots=True)

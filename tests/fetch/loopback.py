@@ -2,9 +2,9 @@
 
 import asyncio
 import struct
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from headwater.clock import SystemClock
 from headwater.fetch.http import Client, Limits
@@ -12,6 +12,7 @@ from headwater.fetch.http import Client, Limits
 NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
 A, AAAA = 1, 28
 SILENT = "silent"
+LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 USER_AGENT = "Headwater/1 (+https://example.org/bot)"
 
 
@@ -33,6 +34,8 @@ class Server:
         self.answers = list(answers)
         self.requests = []
         self.connections = 0
+        self.tasks = set()
+        self.is_over = False
         self.origin = self.host = ""
         self.port = 0
 
@@ -53,14 +56,14 @@ class Server:
 
     async def connected(self, reader, writer):
         self.connections += 1
+        self.tasks.add(asyncio.current_task())
         try:
             await self.converse(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # cancelled is who is still talking when the test is over
         finally:
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
+            self.tasks.discard(asyncio.current_task())
+            writer.transport.abort() if self.is_over else writer.close()
 
     async def converse(self, reader, writer):
         while True:
@@ -86,12 +89,16 @@ async def serving(*answers, host="127.0.0.1", port=0, tls=None, name=None):
         yield server
     finally:
         listener.close()
+        server.is_over = True
+        for task in server.tasks:
+            task.cancel()
+        await asyncio.gather(*server.tasks)
 
 
 @asynccontextmanager
 async def visitor(*, names=None, tls=None, **limits):
-    """A client that may visit loopback, unless told otherwise."""
-    settings = Limits(user_agent=USER_AGENT, allow_private_networks=True)
+    """A client that may visit loopback, unless told otherwise; all else private is refused."""
+    settings = Limits(user_agent=USER_AGENT, allow_private_networks=LOOPBACK)
     settings = replace(settings, **limits)
     async with Client(settings, SystemClock(), names=names, tls=tls) as client:
         yield client

@@ -141,8 +141,11 @@ def test_n3_a_mapped_address_is_judged_as_what_it_is(inner):
 def test_n3_ipv4_inside_ipv6_stays_refused_where_the_outer_range_is_allowed(inner):
     everything_outside = (ip_network("::/0"),)
     for outer in inside_ipv6(IPv4Address(inner)).values():
-        if outer != IPv6Address("::1"):
-            assert not is_allowed(str(outer), everything_outside), outer
+        assert not is_allowed(str(outer), everything_outside), outer
+
+
+def test_n3_ipv6_loopback_can_be_allowed_by_itself():
+    assert is_allowed("::1", (ip_network("::1/128"),))
 
 
 def test_n3_ipv4_inside_ipv6_is_visited_where_both_are_allowed():

@@ -127,6 +127,13 @@ def test_n8_zstd_frames_are_joined_and_skippable_ones_skipped():
     assert inflate(body, "zstd", limit=LIMIT) == b"one, two"
 
 
+def test_n8_a_zstd_body_of_countless_empty_blocks_is_refused():
+    head, empty, last = bytes.fromhex("28b52ffd0058"), b"\0\0\0", b"\1\0\0"
+    assert inflate(head + empty * 1000 + last, "zstd", limit=LIMIT) == b""
+    with pytest.raises(TooLarge, match="blocks"):
+        inflate(head + empty * 1_000_000 + last, "zstd", limit=LIMIT)
+
+
 def test_n8_zstd_windows_over_8_mb_are_refused():
     assert inflate(zstd_stream(b"fine", window_log=23), "zstd", limit=LIMIT) == b"fine"
     with pytest.raises(TooLarge, match="window"):

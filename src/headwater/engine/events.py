@@ -41,7 +41,17 @@ class Events:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self, event: Event) -> None:
-        """Pass an event on."""
-        for listener in self._listeners:
-            listener(event)
+    def tell(
+        self,
+        kind: EventKind,
+        at: datetime,
+        *,
+        source_id: str | None = None,
+        outcome: Outcome | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Pass on what happened."""
+        if self._listeners:
+            event = Event(kind, at, source_id, outcome, text)
+            for listener in list(self._listeners):
+                listener(event)

@@ -85,23 +85,25 @@ class Gates:
         if self._assume_visit_at is not None:
             self._visited.add(lane)
 
-    def leave(self, lane: str, delay_seconds: float) -> Visit:
+    def leave(self, lane: str, delay_seconds: float) -> Visit | None:
         """End a visit and answer what of it must outlive the process."""
         gate = self.gate(lane)
         gate.busy = False
-        waiting, gate.released = gate.released, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+        if gate.released:
+            waiting, gate.released = gate.released, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
         return self.mark_visited(lane, delay_seconds)
 
-    def mark_visited(self, lane: str, delay_seconds: float) -> Visit:
-        """Count a lane's delay from now (P3)."""
+    def mark_visited(self, lane: str, delay_seconds: float) -> Visit | None:
+        """Count a lane's delay from now (P3); None if there is none to remember."""
+        if delay_seconds <= 0:
+            return None
         gate = self.gate(lane)
         gate.free_at = max(gate.free_at, self._clock.monotonic() + delay_seconds)
         now = self._clock.now()
-        next_allowed = now + timedelta(seconds=delay_seconds) if delay_seconds > 0 else None
-        return Visit(lane, now, next_allowed)
+        return Visit(lane, now, now + timedelta(seconds=delay_seconds))
 
     def seconds_until_open(self, lane: str) -> float:
         """How long a lane still has to wait for its delay or a hold."""
@@ -121,7 +123,7 @@ class Gates:
 
     @asynccontextmanager
     async def turn(
-        self, lane: str, delay_seconds: float, left: Callable[[Visit], None]
+        self, lane: str, delay_seconds: float, left: Callable[[Visit | None], None]
     ) -> AsyncIterator[None]:
         """Wait for a host's turn, visit it, and mark it as visited (P3)."""
         self.allow_for_lost_visit(lane, delay_seconds)

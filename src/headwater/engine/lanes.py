@@ -152,7 +152,8 @@ class Lanes:
         if late:
             await asyncio.wait(late)
         cut_off = [running[task] for task in late]
-        return [self._gates.mark_visited(lane, delays[lane]) for lane in cut_off]
+        visits = [self._gates.mark_visited(lane, delays[lane]) for lane in cut_off]
+        return [visit for visit in visits if visit is not None]
 
     def waiting(self) -> int:
         """How many sources wait for their turn."""

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -17,7 +16,7 @@ from headwater.rules.outage import (
     explained_by,
     given_back,
 )
-from headwater.rules.politeness import host_of
+from headwater.rules.politeness import host_of, host_of_lane
 from headwater.rules.urls import is_address
 
 log = get_logger()
@@ -36,6 +35,7 @@ class OutageGuard:
         self._recent: deque[tuple[float, Outcome]] = deque()
         self.kind: str | None = None  # of the outage that lasts
         self.since: datetime | None = None
+        self.on_change: Callable[[str | None], None] = lambda _: None
         self._restore(states)
 
     @property
@@ -66,21 +66,17 @@ class OutageGuard:
             return as_local(failure)
         return failure
 
-    def with_evidence(self, outcome: Outcome, visits: tuple[Visit, ...]) -> tuple[Visit, ...]:
-        """Visits as they shall be stored: with the good news of hosts, now and then."""
-        if outcome.failure is not None:
-            return tuple(v for v in visits if v.next_allowed_at is not None)
-        own = visits[0].lane if visits else None
-        at, worth_keeping = self._clock.monotonic(), []
-        for visit in visits:
-            fresh = at - self._kept_at.get(visit.lane, float("-inf")) > _REMEMBER_GOOD_SECONDS
-            if visit.lane == own and fresh and visit.lane:
-                self._kept_at[visit.lane] = at
-                resolved = not is_address(visit.lane)
-                worth_keeping.append(replace(visit, succeeded=True, resolved=resolved))
-            elif visit.next_allowed_at is not None:
-                worth_keeping.append(visit)
-        return tuple(worth_keeping)
+    def evidence(self, outcome: Outcome, lane: str) -> tuple[Visit, ...]:
+        """The good news of a lane's host, to be stored now and then."""
+        if outcome.failure is not None or not lane:
+            return ()
+        at = self._clock.monotonic()
+        kept_at = self._kept_at.get(lane)
+        if kept_at is not None and at - kept_at < _REMEMBER_GOOD_SECONDS:
+            return ()
+        self._kept_at[lane] = at
+        resolved = not is_address(host_of_lane(lane))
+        return (Visit(lane, self._clock.now(), succeeded=True, resolved=resolved),)
 
     def learn(self, outcome: Outcome) -> None:
         """Remember a finished poll: a success ends an outage, failures may be given back."""
@@ -118,21 +114,23 @@ class OutageGuard:
         if self.kind is not None:
             self.since = self._clock.now()
             log.warning("[Polling] this looks like an outage on our side", kind=self.kind)
+            self.on_change(self.kind)
 
     def _end(self) -> None:
         if self.kind is not None:
             log.warning("[Polling] the outage is over", kind=self.kind)
             self.kind = None
             self.since = None
+            self.on_change(None)
 
     def _restore(self, states: Iterable[HostState]) -> None:
         now, at = self._clock.now(), self._clock.monotonic()
         for state in states:
+            host = host_of_lane(state.lane)
             if state.resolved_at is not None:
-                self._watch.resolved[state.lane] = at - (now - state.resolved_at).total_seconds()
+                self._watch.resolved[host] = at - (now - state.resolved_at).total_seconds()
             if state.last_success_at is not None:
-                ago = (now - state.last_success_at).total_seconds()
-                self._watch.succeeded[state.lane] = at - ago
+                self._watch.succeeded[host] = at - (now - state.last_success_at).total_seconds()
         self.tidy()
 
 

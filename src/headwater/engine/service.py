@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from headwater.clock import Clock
 from headwater.engine.cleanup import Cleanup
-from headwater.engine.events import Event, EventKind, Events
+from headwater.engine.events import EventKind, Events
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import NULL_LANE, Lanes
 from headwater.engine.outage import OutageGuard
@@ -94,7 +94,7 @@ class Service:
             policy=self._policy,
             rng=self._rng,
         )
-        self.events.listen(self._watch_outage)
+        self.guard.on_change = self._thin_out
         return self
 
     async def __aexit__(
@@ -105,7 +105,7 @@ class Service:
     ) -> None:
         """Finish running polls within bounds, store what they fetched, leave cleanly (S8)."""
         cut_off = await self.lanes.stop(self._pace.shutdown_seconds)
-        await self._poller.finish_recording(self._pace.shutdown_seconds)
+        await self._store.flush(self._pace.shutdown_seconds)
         for errand in self._errands:
             errand.cancel()
         with suppress(HeadwaterError):  # a database that is away finds an unclean stop later
@@ -133,7 +133,7 @@ class Service:
         self.gates.prune()
         self.guard.tidy()
         self.last_tick = self._clock.now()
-        self.events.tell(Event(EventKind.TICK, self.last_tick, text=str(taken)))
+        self.events.tell(EventKind.TICK, self.last_tick, text=str(taken))
         return taken
 
     async def poll_now(
@@ -183,20 +183,15 @@ class Service:
             if self.guard.lasts:
                 self.lanes.probe(self.guard.good_hosts())
 
-    def _watch_outage(self, event: Event) -> None:
+    def _thin_out(self, kind: str | None) -> None:
         """Thin polling out while an outage lasts; bring lanes back when it is over (O2, O3)."""
-        if event.kind is not EventKind.POLL_FINISHED:
-            return
-        kind, was = self.guard.kind, self._outage
-        if kind == was:
-            return
-        self._outage = kind
-        self._run_errand(self.guard.give_back(kind or was or ""))
         if kind is not None:
             self.lanes.pause()
         else:
             self.lanes.resume(spread_seconds(len(self.lanes.names())))
-        self.events.tell(Event(EventKind.OUTAGE, event.at, text=kind))
+        self._run_errand(self.guard.give_back(kind or self._outage or ""))
+        self._outage = kind
+        self.events.tell(EventKind.OUTAGE, self._clock.now(), text=kind)
 
     def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
         errand = asyncio.create_task(work)

@@ -11,14 +11,21 @@ from headwater.rules.politeness import passing_delay, poll_delay
 class VisitTurns:
     """Keeps one poll from asking two hosts at once, and any host out of turn."""
 
-    def __init__(self, gates: Gates, lane: str, source: Source, policy: Policy) -> None:
+    def __init__(self, gates: Gates, lane: str) -> None:
         self._gates = gates
-        self._lane = lane
-        self._source = source
-        self._policy = policy
-        self._delay = poll_delay(source, policy).total_seconds() if lane else 0.0
+        self.lane = lane
+        self._source: Source | None = None
+        self._policy = Policy()
+        self._delay = 0.0
         self._at_home = True
         self._visits: dict[str, Visit] = {}
+
+    def begin(self, source: Source, policy: Policy) -> None:
+        """Say which source the visit is for: from here on its delay counts."""
+        self._source = source
+        self._policy = policy
+        if self.lane:  # the null lane has none (P4)
+            self._delay = poll_delay(source, policy).total_seconds()
 
     def at(self, host: str) -> AbstractAsyncContextManager[None]:
         """Wait for another host's turn and mark it as visited.
@@ -27,21 +34,26 @@ class VisitTurns:
         for each other.
         """
         self._leave_home()
+        assert self._source is not None
         delay = passing_delay(host, self._source, self._policy).total_seconds()
         return self._gates.turn(host, delay, self._keep)
 
     def end(self) -> tuple[Visit, ...]:
-        """End the poll's visit; its lane's delay is counted from here. Answers all visits."""
+        """End the poll's visit; its lane's delay is counted from here.
+
+        The answer holds the visits, its own and others, that must outlive the process.
+        """
         if self._at_home:
             self._leave_home()
-        else:
-            self._keep(self._gates.mark_visited(self._lane, self._delay))
+        elif self._delay > 0:
+            self._keep(self._gates.mark_visited(self.lane, self._delay))
         return tuple(self._visits.values())
 
     def _leave_home(self) -> None:
         if self._at_home:
             self._at_home = False
-            self._keep(self._gates.leave(self._lane, self._delay))
+            self._keep(self._gates.leave(self.lane, self._delay))
 
-    def _keep(self, visit: Visit) -> None:
-        self._visits[visit.lane] = visit
+    def _keep(self, visit: Visit | None) -> None:
+        if visit is not None:
+            self._visits[visit.lane] = visit

@@ -96,9 +96,9 @@ def _refusal(address: str, allowed: Allowed) -> str | None:
 
 def _inside(ip: Address) -> Iterator[IPv4Address]:
     """The IPv4 addresses that this IPv6 address leads to."""
-    if isinstance(ip, IPv4Address):
-        return
     value = int(ip)
+    if isinstance(ip, IPv4Address) or value <= 1:  # :: and ::1 are themselves
+        return
     if any(ip in network for network in _LOW_32_BITS):
         yield IPv4Address(value & 0xFFFFFFFF)
     elif ip in _6TO4:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from headwater.errors import BrokenBody, TooLarge
+from headwater.errors import BrokenBody, FetchError, TooLarge
 from headwater.fetch.faults import NETWORK_ERRORS
 from headwater.fetch.inflate import encoding_of, inflate, inflate_start
 
@@ -53,7 +53,7 @@ async def read_start(stream: Stream, encoded: str) -> tuple[bytes, int]:
             while size < _MAX_ERROR_BODY and not stream.at_eof():
                 pieces.append(await stream.readany())
                 size += len(pieces[-1])
-    except NETWORK_ERRORS:
+    except (FetchError, *NETWORK_ERRORS):
         pass  # also the time limit; what has come so far will do
     start = b"".join(pieces)[:_MAX_ERROR_BODY]
     try:

@@ -20,6 +20,7 @@ _BARE_STARTS = (  # how `<?xm`, `<rss` or `{` look where no mark tells the encod
 )
 _HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']\s*([\w.:-]{1,40})""")
+_SINGLE_BYTE = ("cp125", "cp874", "iso8859", "koi8", "mac-")
 _WIDE = ("utf-16", "utf-32", "utf_16", "utf_32")
 
 # Labels that mean a larger set than they say, the way browsers read them.
@@ -64,7 +65,7 @@ def decoded(data: bytes, content_type: str | None = None) -> str:
         if pattern.match(head):
             return data.decode(name, "replace")
     for label in (http_charset(content_type), _declared(data)):
-        text = _strictly(data, label)
+        text = _labelled(data, label)
         if text is not None:
             return text
     return _guessed(data)
@@ -95,25 +96,35 @@ def _declared(data: bytes) -> str | None:
     return found[1].decode("ascii", "ignore") if found else None
 
 
-def _strictly(data: bytes, label: str | None) -> str | None:
+def _labelled(data: bytes, label: str | None) -> str | None:
     name = codec_name(label) if label else None
     if name is None or name.startswith(_WIDE):  # a wide one would have shown in the first bytes
         return None
+    if name.startswith(_SINGLE_BYTE):
+        # Such a label fits any bytes, so it proves nothing; those of UTF-8 are never an accident.
+        text = _strictly(data, "utf-8")
+        if text is not None:
+            return text
+    text = _strictly(data, name)
+    if text is not None or name == "utf-8":
+        return text
+    # A stray byte must not turn a whole Japanese feed into Latin letters.
+    text = data.decode(name, "replace")
+    return text if text.count("\ufffd") * 100 <= len(text) else None
+
+
+def _strictly(data: bytes, name: str) -> str | None:
     try:
         return data.decode(name)
     except UnicodeError:
-        if name == "utf-8":
-            return None
-        # A stray byte must not turn a whole Japanese feed into Latin letters.
-        text = data.decode(name, "replace")
-        return text if text.count("\ufffd") * 100 <= len(text) else None
+        return None
 
 
 def _guessed(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("utf-8", "replace")
+    exact = _strictly(data, "utf-8")
+    if exact is not None:
+        return exact
+    text = data.decode("utf-8", "replace")
     if text.count("\ufffd") * 200 <= len(text):
         return data.decode("utf-8", "headwater.windows")
     return data.decode("cp1252", "replace")

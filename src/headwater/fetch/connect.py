@@ -18,6 +18,8 @@ from aiohttp import (  # noqa: TID251  the inner half of headwater.fetch.http
 from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: TID251
 from aiohttp.client_proto import ResponseHandler  # noqa: TID251
 from aiohttp.connector import AddrInfoType  # noqa: TID251
+from aiohttp.http_exceptions import HttpProcessingError  # noqa: TID251
+from aiohttp.streams import StreamReader  # noqa: TID251
 
 from headwater.errors import AddressRefused, FetchError, TooLarge
 from headwater.fetch.address import Allowed, refusal
@@ -51,54 +53,67 @@ class Wire(ResponseHandler):
         self._informational = 0
         self._is_answered = False  # the final head is here
         self._is_complete = False  # and all of the body
+        self._body: StreamReader | None = None
 
     def set_response_params(self, **options: Any) -> None:
         """Begin to wait for an answer."""
         self._requests += 1
         self._wire_bytes = self._informational = 0
         self._is_answered = self._is_complete = False
+        self._body = None
         super().set_response_params(**options)
 
     def data_received(self, data: bytes) -> None:
         """Take what came over the wire, unless nobody asked for it (N11) or it is too much."""
-        if self._is_complete:
-            self._should_close = True
-            self.abort()
-            return
         self._wire_bytes += len(data)
-        if self._is_answered:
-            super().data_received(data)
-        else:
-            self._head_received(data)
+        if not self._is_answered:
+            data = self._read_head(data)
+            if not data:
+                return
+        if self._is_complete:
+            if data:  # without any, it is only a reader that has caught up
+                self._should_close = True
+                self.abort()
+            return
+        super().data_received(data)
+        self._note_completion()
         if self._wire_bytes > self._max_wire_bytes:
-            self.fail(TooLarge("the answer is too large for what it says"))
+            self.fail(TooLarge("the answer has far more bytes than its body"))
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Read heads one by one up to the final one, and return what follows it.
+
+        So a flood of heads ends at its first few (H2), and what is wrong with a body is not
+        blamed on its head.
+        """
+        at = 0
+        while at < len(data) and not self._is_answered and self._exception is None:
+            blank_line = data.find(b"\r\n\r\n", at, at + _HEAD_SLICE)
+            end = at + _HEAD_SLICE if blank_line < 0 else blank_line + 4
+            super().data_received(data[at:end])
+            at = end
+        self._note_completion()
+        if not self._is_answered and self._wire_bytes > MAX_HEADER_BYTES:
+            self.fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
+        return data[at:] if self._is_answered else b""
+
+    def _note_completion(self) -> None:
         payload = self._payload
         self._is_complete = self._is_answered and (payload is None or payload.is_eof())
 
-    def _head_received(self, data: bytes) -> None:
-        """Read a head piece by piece, so that a flood of heads ends at its first few (H2)."""
-        if len(data) <= _HEAD_SLICE:
-            super().data_received(data)
-        else:
-            for at in range(0, len(data), _HEAD_SLICE):
-                if self._is_answered or self._exception is not None:
-                    super().data_received(data[at:])
-                    break
-                super().data_received(data[at : at + _HEAD_SLICE])
-        if not self._is_answered and self._wire_bytes > MAX_HEADER_BYTES:
-            self.fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
-
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a head that was read; informational ones are only counted."""
-        message = data[0]
-        if self._is_answered:  # a second answer to one question
-            self._should_close = True
+        message, payload = data
+        if self._is_answered:
+            self.set_exception(ClientPayloadError("more than one answer to one question"))
         elif 100 <= message.code < 200 and message.code != 101:
             self._informational += 1
             if self._informational > MAX_INFORMATIONAL:
                 self.fail(TooLarge(f"more than {MAX_INFORMATIONAL} informational responses"))
         else:
             self._is_answered = True
+            self._body = payload
+            self._should_close |= message.code == 101  # who switches without being asked goes
             head = sum(len(name) + len(value) + 4 for name, value in message.raw_headers)
             if head > MAX_HEADER_BYTES:
                 self.fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
@@ -113,21 +128,28 @@ class Wire(ResponseHandler):
             self.transport.abort()
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
-        """Tell both who waits for the head and who waits for the body."""
+        """Tell both who waits for the head and who waits for the body.
+
+        A body with something behind it that does not belong there is broken too (N10).
+        """
         if exc_cause is not None and type(exc_cause) is not BaseException:  # that means none
             exc.__cause__ = exc_cause
         if self._requests <= 1 and isinstance(exc, (ClientOSError, ServerDisconnectedError)):
             broken, exc = exc, Unanswered("closed before the answer")
             exc.__cause__ = broken
         super().set_exception(exc)
-        if self._payload is not None and not self._payload.is_eof():
-            self._payload.set_exception(exc)
+        if self._body is None:
+            return
+        if isinstance(exc, (HttpProcessingError, ClientPayloadError)):
+            self._body.set_exception(ClientPayloadError("the body contradicts its head"), exc)
+        elif not self._body.is_eof():
+            self._body.set_exception(exc)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Take a body that ends with its connection for whole only if that was closed (N10)."""
-        payload = self._payload
-        if exc is not None and payload is not None and not payload.is_eof():
-            payload.set_exception(ClientPayloadError("the connection was reset"), exc)
+        body = self._body
+        if exc is not None and body is not None and not body.is_eof():
+            body.set_exception(ClientPayloadError("the connection was reset within the body"), exc)
         super().connection_lost(exc)
 
     def close(self) -> None:

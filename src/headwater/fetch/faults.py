@@ -1,6 +1,7 @@
 """What went wrong on the network, in our own errors (F1, O1)."""
 
 import errno
+import os
 import ssl
 
 from aiohttp import (  # noqa: TID251  the inner half of headwater.fetch.http
@@ -90,7 +91,8 @@ def _proxy_fault(error: ClientProxyConnectionError | ClientHttpProxyError, url: 
 def _bad_answer(error: ClientResponseError | ClientPayloadError, url: str) -> FetchError:
     """Tell a limit from a contradiction from a server that speaks something else."""
     if isinstance(error, ClientPayloadError):
-        return BrokenBody(f"the body was cut short ({url})")
+        is_short = "not completed" in str(error)  # the library's words; the others are ours
+        return BrokenBody(f"{'the body was cut short' if is_short else error} ({url})")
     cause = error.__cause__
     while cause is not None and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -116,7 +118,10 @@ def _reason(error: BaseException) -> str:
     reason = getattr(inner, "reason", None)  # of a TLS error: WRONG_VERSION_NUMBER
     if isinstance(inner, ssl.SSLError) and reason:
         return str(reason).replace("_", " ").lower()
-    return _one_line(getattr(inner, "strerror", None) or str(inner) or type(inner).__name__)
+    number = getattr(inner, "errno", None)
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number).lower()
+    return _one_line(str(inner)) or type(inner).__name__
 
 
 def _one_line(text: str) -> str:

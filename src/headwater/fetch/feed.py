@@ -6,11 +6,12 @@ from headwater.errors import NotAFeed
 from headwater.fetch.charset import decoded
 from headwater.fetch.drafts import Reading, finished
 from headwater.fetch.jsonfeed import read_json
-from headwater.fetch.repair import PAGE_TAGS, feed_start, first_tag
+from headwater.fetch.repair import FEED_ROOTS, PAGE_TAGS, feed_start, first_tag
 from headwater.fetch.xmlfeed import read_xml
 from headwater.model import Entry
 from headwater.rules.urls import masked
 
+_JSON_STARTS = "{["
 _BLANK = " \t\r\n\ufeff\0"
 
 
@@ -28,11 +29,8 @@ def parse_feed(data: bytes, *, content_type: str | None = None, url: str) -> Fee
     text = decoded(data, content_type).lstrip(_BLANK)
     if not text:
         raise NotAFeed(f"the answer is empty, not a feed: {masked(url)}")
-    if text[0] in "{[":
-        reading = read_json(text, url)
-        if reading is None:
-            raise NotAFeed(f"the answer is JSON, but not a JSON Feed: {masked(url)}")
-    else:
+    reading = read_json(text, url) if text[0] in _JSON_STARTS else None
+    if reading is None:
         reading = _read_markup(text, url)
     return Feed(finished(reading.drafts, url), reading.complete, reading.title)
 
@@ -48,11 +46,13 @@ def _read_markup(text: str, url: str) -> Reading:
     reading = None if start is None else read_xml(document[start:], url)
     name = first_tag(document)
     if reading is None or (name in PAGE_TAGS and not reading.drafts):
-        raise NotAFeed(f"{_what_instead(name)}: {masked(url)}")
+        raise NotAFeed(f"{_what_instead(text, name)}: {masked(url)}")
     return reading
 
 
-def _what_instead(name: str | None) -> str:
+def _what_instead(text: str, name: str | None) -> str:
+    if text[0] in _JSON_STARTS:
+        return "the answer is JSON, but not a JSON Feed"
     if name is None:
         return "the answer is neither XML nor JSON, so it is no feed"
     if name in PAGE_TAGS:
@@ -60,4 +60,6 @@ def _what_instead(name: str | None) -> str:
             "the answer is an HTML page, not a feed; "
             "use the address of its feed, or the type website"
         )
+    if name in FEED_ROOTS:
+        return "the answer is cut off before its first element ends, so it is no feed"
     return f"the answer is XML, but not a feed (its first element is <{name[:40]}>)"

@@ -54,19 +54,28 @@ class Fetcher:
         return await self._client.get(source.url, headers=headers, turns=turns)
 
     async def _answer(self, source: Source, response: Response) -> Answer:
-        answer = Answer(
-            status=response.status,
-            validators=response.validators,
-            size=response.size,
-            redirected_to=response.redirected_to,
-        )
+        size, redirected_to = response.size, response.redirected_to
         if response.status == 304:
-            return replace(answer, unchanged=True, validators=source.validators)
+            return Answer(
+                304,
+                unchanged=True,
+                validators=source.validators,
+                size=size,
+                redirected_to=redirected_to,
+            )
         body_hash = await _hash(response.body)
-        if body_hash == source.body_hash:
-            return replace(answer, unchanged=True, body_hash=body_hash)
+        answer = Answer(
+            response.status,
+            unchanged=body_hash == source.body_hash,
+            validators=response.validators,
+            body_hash=body_hash,
+            size=size,
+            redirected_to=redirected_to,
+        )
+        if answer.unchanged:
+            return answer
         entries, complete = await self._entries(source, response)
-        return replace(answer, entries=entries, complete=complete, body_hash=body_hash)
+        return replace(answer, entries=entries, complete=complete)
 
     async def _entries(self, source: Source, response: Response) -> tuple[tuple[Entry, ...], bool]:
         document = response.body, response.content_type, str(response.url)

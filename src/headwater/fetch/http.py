@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from ssl import CERT_REQUIRED, SSLContext
 from types import TracebackType
 from typing import Protocol, Self
@@ -37,6 +38,8 @@ __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NO_BODY = frozenset({204, 205, 304})
 _READ_BUFFER = 65_536
+_WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
+_parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -95,7 +98,7 @@ class Client:
         connector = Connector(
             names=names,
             allowed=allowed,
-            max_wire_bytes=2 * limits.max_body_bytes + MAX_HEADER_BYTES,  # chunks have heads too
+            max_wire_bytes=2 * limits.max_body_bytes + _WIRE_MARGIN,  # chunks have heads too
             tls=self._tls,
         )
         session = ClientSession(
@@ -138,7 +141,7 @@ class Client:
 
         `turns` is asked before a redirect goes to another host than the first one (P3).
         """
-        first = parse_url(url) if isinstance(url, str) else url
+        first = _parsed(url) if isinstance(url, str) else url
         visit = Visit(first, headers, self._limits.total_timeout_seconds)
         step = await self._stay(visit, first)
         while isinstance(step, WebUrl):
@@ -182,7 +185,7 @@ class Client:
 
     def _fault(self, error: Exception, url: str, *, is_over: bool) -> FetchError:
         if self._session is None:
-            return LocalFault("the client was closed during the visit")
+            return LocalFault("the client is not open any more")
         if is_over:
             return TimedOut(f"{url} took more than {self._limits.total_timeout_seconds:g} s")
         if self._limits.proxy is not None and isinstance(error, NameNotFound):
@@ -191,7 +194,7 @@ class Client:
 
     async def _ask(self, visit: Visit, url: WebUrl) -> WebUrl | Response:
         if self._session is None:
-            raise LocalFault("the client is not open")
+            raise LocalFault("the client is not open yet")
         if self._limits.proxy is not None:
             self._judge_literal(url)  # the proxy connects, and looks up names, for itself
         answer = await self._session.get(
@@ -217,7 +220,7 @@ class Client:
         )
 
     async def _body(self, answer: ClientResponse) -> tuple[bytes, int]:
-        if answer.status in _NO_BODY:
+        if answer.status in _NO_BODY or answer.status < 200:
             return b"", 0
         encoded = ",".join(answer.headers.getall("Content-Encoding", ()))
         if not 200 <= answer.status < 300:

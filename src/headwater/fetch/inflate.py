@@ -14,6 +14,7 @@ _STEP = 65_536  # bytes of output after which the limit is checked
 _BROTLI_LIMIT = 16_384  # its first buffer is of 32 KiB; one more would go over the step
 _SLICE = 16_384  # bytes of input at a time: what is left over is copied, so it stays small
 _MAX_MEMBERS = 10_000  # a gzip member costs time of its own, however little is in it
+_MAX_ZSTD_BLOCKS = 100_000  # of a frame; full ones hold 128 KiB each
 _MAX_ZSTD_WINDOW = 8 * 1024 * 1024
 _ZSTD_MAGIC = 0xFD2FB528
 # what servers write where there is no encoding at all
@@ -149,15 +150,15 @@ def _zstd_frame_end(body: bytes, at: int) -> int:
     content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
     dictionary_bytes = (0, 1, 2, 4)[descriptor & 3]
     at += 5 + (1 - single_segment) + dictionary_bytes + content_size_bytes
-    is_last = False
-    while not is_last:
+    for _ in range(_MAX_ZSTD_BLOCKS):
         if at + 3 > len(body):
             return len(body) + 1
         header = int.from_bytes(body[at : at + 3], "little")
-        is_last = bool(header & 1)
         is_run = header >> 1 & 3 == 1  # one byte stands for many
         at += 3 + (1 if is_run else header >> 3)
-    return at + (4 if descriptor >> 2 & 1 else 0)
+        if header & 1:  # the last one; a checksum may follow
+            return at + (4 if descriptor >> 2 & 1 else 0)
+    raise TooLarge(f"the body consists of more than {_MAX_ZSTD_BLOCKS} zstd blocks")
 
 
 _DECODERS = {"gzip": _gunzip, "deflate": _undeflate, "br": _unbrotli, "zstd": _unzstd}

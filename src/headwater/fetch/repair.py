@@ -17,7 +17,7 @@ _SKIPPED_PROLOG = re.compile(
 )
 _FIRST_TAG = re.compile(rb"<([A-Za-z_][\w.:-]*)")
 _ROOT_TAG = re.compile(rb"<(?:[\w.-]{1,40}:)?(?:rss|rdf|feed|channel)[\s>]", re.IGNORECASE)
-_SURE_ROOT_TAG = re.compile(rb"<(?:rss\s+version|feed\s+xmlns|rdf:RDF\s+xmlns)\s*=", re.IGNORECASE)
+_SURE_ROOT_TAG = re.compile(rb"<(?:rss|feed|rdf:RDF)\s+(?:version|xmlns)[\s:=]", re.IGNORECASE)
 
 # Possessive throughout, and no part crosses a `<` outside CDATA and comments: linear time (M2).
 _TOKEN = re.compile(
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     rb"!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
     rb"|!--.*?(?:-->|\Z)"
     rb"|\?[^<>]*+(?:>|\Z)|![^<>]*+(?:>|\Z)"
-    rb"|/\s*+(?P<end>[\w.:\x80-\xff-]++)[^<>]*+(?:>|(?=<)|\Z)"
+    rb"|/\s*+(?P<end>[\w.:\x80-\xff-]++)[^<>]*+(?:>|(?=<))"
     rb"|(?P<start>[A-Za-z_\x80-\xff][\w.:\x80-\xff-]*+)"
     rb"(?:(?P<attributes>(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+)>|(?P<loose>[^<>]*+)>))",
     re.DOTALL,
@@ -105,7 +105,7 @@ class _Repair:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.out: list[bytes] = []
+        self.out = bytearray()
         self.open: list[bytes] = []
         self.closed = False
 
@@ -120,7 +120,7 @@ class _Repair:
                 case "end":
                     self._end(token["end"])
                 case "cdata" if self.open:
-                    self.out += (b"<![CDATA[", token["cdata"], b"]]>")
+                    self.out += b"<![CDATA[" + token["cdata"] + b"]]>"
                 case "loose":
                     self._start(token["start"], token["loose"])
             if self.closed:
@@ -128,11 +128,11 @@ class _Repair:
         if not self.closed:
             self._text(self.data[position:].partition(b"<")[0])
             self._close_down_to(0)
-        return b"".join(self.out), self.closed
+        return bytes(self.out), self.closed
 
     def _text(self, text: bytes) -> None:
         if text and self.open:
-            self.out.append(escaped(text))
+            self.out += escaped(text)
 
     def _start(self, name: bytes, attributes: bytes) -> None:
         local = local_name(name)
@@ -142,7 +142,7 @@ class _Repair:
         if not empty and len(self.open) >= MAX_DEPTH:
             return
         ending = b"/>" if empty else b">"
-        self.out += (b"<", name, _attributes(attributes) if attributes else b"", ending)
+        self.out += b"<" + name + (_attributes(attributes) if attributes else b"") + ending
         if not empty:
             self.open.append(name)
         elif not self.open:  # `<rss/>` is all there is
@@ -168,17 +168,27 @@ class _Repair:
 
     def _close_down_to(self, depth: int) -> None:
         for name in reversed(self.open[depth:]):
-            self.out += (b"</", name, b">")
+            self.out += b"</" + name + b">"
         del self.open[depth:]
 
 
 def escaped(text: bytes) -> bytes:
     """The text with only those references left that XML knows; HTML's become characters."""
     if b"&" in text:
-        text, count = _ODD_AMPERSAND.subn(_reference, text, MAX_REFERENCES)
-        if count == MAX_REFERENCES:
-            text = _ODD_AMPERSAND.sub(b"", text)  # nobody writes that many by mistake
+        text = _references_mended(text)
     return text.replace(b"<", b"&lt;").replace(b"]]>", b"]]&gt;")
+
+
+def _references_mended(text: bytes) -> bytes:
+    pieces: list[bytes] = []
+    position = 0
+    for found in islice(_ODD_AMPERSAND.finditer(text), MAX_REFERENCES):
+        pieces += (text[position : found.start()], _reference(found))
+        position = found.end()
+    tail = text[position:]
+    if len(pieces) == 2 * MAX_REFERENCES:  # nobody writes that many by mistake
+        tail = tail.replace(b"&", b"")
+    return b"".join((*pieces, tail))
 
 
 def _reference(found: re.Match[bytes]) -> bytes:

@@ -15,7 +15,7 @@ from headwater.fetch.fragments import author_text, body_text, title_text
 from headwater.fetch.repair import FEED_ROOTS, repaired, windows_characters
 from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
 from headwater.fetch.vocabulary import RDF_ABOUT, XML_BASE, Fact, Meaning, local, meaning
-from headwater.rules.urls import url_host
+from headwater.rules.urls import MAX_URL_LENGTH, url_host
 
 _ENTRIES = frozenset({"item", "entry"})
 _CONTAINERS = frozenset({"rss", "rdf", "feed", "channel", "items"})
@@ -132,8 +132,8 @@ class _Reader:
                 self.title = storable_line(title_text(child, atom=told.atom), MAX_TITLE_LENGTH)
             elif told.fact is Fact.LINK and not told.atom and self._site is None:
                 site = (child.text or "").strip()
-                if is_web_url(site) and url_host(site) != url_host(self.url):
-                    self._site = site
+                if is_web_url(site) and len(site) <= MAX_URL_LENGTH:
+                    self._site = site if url_host(site) != url_host(self.url) else None
             elif local(child.tag) in _ENTRIES:
                 break
 
@@ -171,9 +171,9 @@ class _Reader:
     ) -> str | None:
         best: tuple[int, etree._Element, str, bool] | None = None
         for rank, child, told in links:
-            target, worth = _target(child)
-            if target and worth is not None and (best is None or rank + worth < best[0]):
-                best = (rank + worth, child, target, told.atom)
+            target = _target(child)
+            if target and (best is None or rank + target[1] < best[0]):
+                best = (rank + target[1], child, target[0], told.atom)
         if best is not None:
             return absolute_link(best[2], self._base(best[1], by_site=not best[3]))
         for _, child, _ in ids:
@@ -193,7 +193,7 @@ class _Reader:
 def _bases(element: etree._Element) -> tuple[str, ...]:
     """The `xml:base` values that hold for an element, outermost first."""
     steps = [element.get(XML_BASE), *(parent.get(XML_BASE) for parent in element.iterancestors())]
-    return tuple(step for step in reversed(steps) if step)
+    return tuple(step for step in reversed(steps) if step and len(step) <= MAX_URL_LENGTH)
 
 
 @lru_cache(maxsize=64)
@@ -207,17 +207,16 @@ def _joined(url: str, bases: tuple[str, ...]) -> str:
     return base
 
 
-def _target(element: etree._Element) -> tuple[str | None, int | None]:
+def _target(element: etree._Element) -> tuple[str, int] | None:
     """Where a link points and how far it is from being the entry's own; None: not at all."""
-    href = element.get("href") or element.get("HREF")
-    text = (element.text or "").strip()
-    if not href:
-        return text, 0
     relation = (element.get("rel") or "alternate").strip().lower().rpartition("/")[2]
-    if relation == "alternate":
-        kind = element.get("type") or ""
-        return href, 0 if not kind or "html" in kind else 1
-    return href, None if relation in _USELESS_LINKS else 4
+    if relation in _USELESS_LINKS:
+        return None
+    href = element.get("href") or element.get("HREF")
+    kind = element.get("type") or "html"
+    distance = (0 if "html" in kind else 1) if relation == "alternate" else 4
+    target = href or (element.text or "").strip()
+    return (target, distance) if target else None
 
 
 def _first_text(found: Sequence[Found], text_of: TextOf) -> str:

@@ -1,13 +1,16 @@
 """Polling by hand: through a service of our own, or handed over to the one that runs (S10)."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from headwater.clock import Clock
 from headwater.engine.events import Event, EventKind
+from headwater.engine.lanes import NULL_LANE
 from headwater.engine.service import Service
-from headwater.errors import OnHold
+from headwater.errors import HeadwaterError, OnHold
 from headwater.model import (
     FailureType,
     Outcome,
@@ -15,12 +18,14 @@ from headwater.model import (
     PollRecord,
     SkipReason,
     Source,
+    Subject,
 )
-from headwater.rules.failure import classify
+from headwater.rules.failure import classify, one_line
 from headwater.rules.politeness import hold_seconds, lane_of
 from headwater.store import Store
 
 _LOOK_SECONDS = 0.25
+_LOOKS_PER_REFUSAL = 8  # holds and removals are looked for less often than outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +57,34 @@ def report_of(outcome: Outcome) -> PollReport:
     )
 
 
-async def poll_sources(service: Service, sources: Sequence[Source]) -> AsyncIterator[PollReport]:
-    """Poll these sources in their lanes, and report each as it ends."""
-    polls = [asyncio.create_task(service.poll_now(s.id, wait_seconds=None)) for s in sources]
+async def poll_sources(service: Service, subjects: Sequence[Subject]) -> AsyncIterator[PollReport]:
+    """Poll these sources in their lanes, and report each as it ends.
+
+    One whose host asks to be left alone meanwhile is reported so, and stays requested (P10).
+    """
+    polls = {
+        asyncio.create_task(service.poll_now(s.source.id, wait_seconds=None)): s for s in subjects
+    }
     try:
-        for poll in asyncio.as_completed(polls):
-            outcome = await poll
-            if outcome is not None:
-                yield report_of(outcome)
+        while polls:
+            await asyncio.wait(polls, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            for poll, subject in list(polls.items()):
+                report = await _ended(poll, subject) if poll.done() else _held(service, subject)
+                if report is not None:
+                    poll.cancel()
+                    del polls[poll]
+                    yield report
     finally:
-        for task in polls:
-            task.cancel()
+        for poll in polls:
+            poll.cancel()
         await asyncio.gather(*polls, return_exceptions=True)
 
 
 async def poll_due(service: Service) -> AsyncIterator[PollReport]:
-    """Run one tick, and report each poll it started as it ends."""
+    """Run one tick, and report each poll it started as it ends.
+
+    Lanes that wait for the end of a hold or of an outage are left to later ticks.
+    """
     reports: asyncio.Queue[Outcome] = asyncio.Queue()
 
     def listen(event: Event) -> None:
@@ -77,40 +94,83 @@ async def poll_due(service: Service) -> AsyncIterator[PollReport]:
     stop_listening = service.events.listen(listen)
     try:
         await service.tick()
-        idle = asyncio.create_task(service.lanes.wait_until_idle())
-        while not (idle.done() and reports.empty()):
-            got = asyncio.create_task(reports.get())
-            await asyncio.wait([got, idle], return_when=asyncio.FIRST_COMPLETED)
-            if got.done():
-                yield report_of(got.result())
-            else:
-                got.cancel()
+        while not (_is_at_rest(service) and reports.empty()):
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    outcome = await reports.get()
+            except TimeoutError:
+                continue
+            yield report_of(outcome)
     finally:
         stop_listening()
 
 
 async def hand_over(
-    store: Store, clock: Clock, user_id: str, sources: Sequence[Source]
+    store: Store, clock: Clock, subjects: Sequence[Subject]
 ) -> AsyncIterator[PollReport]:
     """Ask the running service for these polls and report each as its outcome appears (S10)."""
     last = await store.polls.last_id()
-    now = clock.now()
-    waiting: dict[str, Source] = {}
-    for source in sources:
-        lane = lane_of(source, user_id) or ""
-        hold = source.hold or (await store.hosts.get(lane)).hold
-        if hold is not None and hold_seconds(hold, now) > 0:
-            yield _refused(source, classify(OnHold(hold.until, hold.reason)).message)
+    waiting: dict[str, Subject] = {}
+    for subject in subjects:
+        refusal = await _refusal(store, subject, clock.now())
+        if refusal is not None:
+            yield refusal
         else:
-            waiting[source.id] = source
-    await store.sources.request(list(waiting), now)
-    while waiting:
-        await clock.sleep(_LOOK_SECONDS)
-        for source in list(waiting.values()):
+            waiting[subject.source.id] = subject
+    await store.sources.request(list(waiting), clock.now())
+    for look in itertools.count():
+        for subject in list(waiting.values()):
+            source = subject.source
             records = await store.polls.since(source.id, last)
-            if records:
+            report = _reported(source, records[0]) if records else None
+            if report is None and look % _LOOKS_PER_REFUSAL == 1:
+                report = await _refusal(store, subject, clock.now())
+            if report is not None:
                 del waiting[source.id]
-                yield _reported(source, records[0])
+                yield report
+        if not waiting:
+            return
+        await clock.sleep(_LOOK_SECONDS)
+
+
+async def _refusal(store: Store, subject: Subject, now: datetime) -> PollReport | None:
+    """The report of a source that will not be polled soon: gone, or on hold (P10)."""
+    current = await store.sources.subject(subject.source.id)
+    if current is None:
+        return _refused(subject.source, "the source was removed meanwhile")
+    lane = lane_of(current.source, current.user_id) or NULL_LANE
+    holds = (current.source.hold, (await store.hosts.get(lane)).hold)
+    for hold in holds:
+        if hold is not None and hold_seconds(hold, now) > 0:
+            return _refused(current.source, classify(OnHold(hold.until, hold.reason)).message)
+    return None
+
+
+def _is_at_rest(service: Service) -> bool:
+    """Whether nothing runs and nothing can start soon."""
+    if service.lanes.in_flight():
+        return False
+    held = service.gates.hold_of
+    return service.guard.lasts or all(held(lane) is not None for lane in service.lanes.names())
+
+
+async def _ended(poll: "asyncio.Task[Outcome | None]", subject: Subject) -> PollReport:
+    try:
+        outcome = await poll
+    except HeadwaterError as error:  # removed meanwhile, or the database is away
+        return _refused(subject.source, one_line(error))
+    if outcome is None:
+        return _refused(subject.source, "still waiting for its turn")
+    return report_of(outcome)
+
+
+def _held(service: Service, subject: Subject) -> PollReport | None:
+    """The report of a source that waits in a lane on hold; None if its turn can still come."""
+    lane = lane_of(subject.source, subject.user_id) or NULL_LANE
+    hold = service.gates.hold_of(lane)
+    if hold is None or service.lanes.in_flight().get(lane) == subject.source.id:
+        return None
+    return _refused(subject.source, classify(OnHold(hold.until, hold.reason)).message)
 
 
 def _reported(source: Source, record: PollRecord) -> PollReport:

@@ -7,7 +7,7 @@ from headwater.errors import NotAFeed
 from headwater.fetch.fetcher import Fetcher
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.response import check_status
-from headwater.model import Answer, Entry, SkipReason, Source, SourceType, Subject
+from headwater.model import Answer, Entry, Podcast, SkipReason, Source, SourceType, Subject
 from headwater.operations.sources import SourceSettings, new_source, type_of_url
 from headwater.rules.admission import Known, admit, sift
 from headwater.rules.policy import Policy
@@ -38,12 +38,14 @@ async def preview(
     key: str | None,
     now: datetime,
     policy: Policy,
+    podcast: Podcast | None = None,
 ) -> Preview:
-    """Visit a URL as a first poll would, and store nothing."""
+    """Visit a URL as a first poll for this podcast would, and store nothing."""
     source = new_source("preview", wanted, now)
     if wanted.type is None and type_of_url(source.url) is None:
         source = replace(source, type=await detect_type(fetcher, parsers, source, now))
-    subject = Subject(source, user_id)
+    own_days = None if podcast is None else podcast.max_article_age_days
+    subject = Subject(source, user_id, max_article_age_days=own_days)
     answer = await fetcher(subject, key, turns=None, now=now)
     return _judged(subject, answer, now, policy)
 

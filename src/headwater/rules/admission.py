@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headwater.model import Entry, LateKeys, Post, SkipReason, Source, SourceType, Subject
+from headwater.model import EPOCH, Entry, LateKeys, Post, SkipReason, Source, SourceType, Subject
 from headwater.rules.policy import Policy
 
 MARK_LENGTH = 32  # hex digits of a hash that are remembered for ever: 16 bytes (D1)
+_MILLISECOND = timedelta(milliseconds=1)
 _LINK_LENGTH = 16
 _KEY_LENGTH = 16
 _MAX_SEEN_KEYS = 5000  # of one date; beyond that "later than" is strict again (R2)
@@ -41,6 +42,9 @@ class Sifted:
         return (*(c.content_hash for c in self.candidates), *twins)
 
 
+_NOTHING = Sifted((), 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What was ever stored, as far as an answer is concerned."""
@@ -61,7 +65,9 @@ class Admission:
 
 def sift(source: Source, entries: Sequence[Entry], now: datetime, policy: Policy) -> Sifted:
     """Part the entries that are new by their dates from those already seen (R2, R8)."""
-    since = seen_until(source)
+    if not entries:
+        return _NOTHING
+    since = _since(source, now)
     late = late_window(source, policy)
     candidates = []
     keys = tuple(entry_key(e) for e in entries) if late else ()
@@ -77,6 +83,8 @@ def admit(
     subject: Subject, sifted: Sifted, known: Known, now: datetime, policy: Policy
 ) -> Admission:
     """Decide on every candidate; an entry counts under the first reason that fits (D1-D3)."""
+    if not sifted.candidates and not sifted.already_seen:
+        return Admission((), {})
     source = subject.source
     oldest = now - article_age(subject.max_article_age_days, policy)
     born = None if source.first_poll_done or source.include_history else source.created_at
@@ -98,7 +106,7 @@ def last_seen(
     source: Source, entries: Iterable[Entry], now: datetime
 ) -> tuple[str | None, tuple[str, ...]]:
     """The latest date up to now, and the keys of the entries that bear it (R2, R3)."""
-    since = seen_until(source)
+    since = _since(source, now)
     newest, at_newest = since, list[Entry]()
     for entry in entries:
         date = entry_date(entry)
@@ -161,7 +169,7 @@ def entry_date(entry: Entry) -> datetime | None:
 
 def timed_id(moment: datetime, *parts: str) -> str:
     """A UUID that sorts by its moment and follows from its parts, so that rules need no chance."""
-    millis = int(moment.timestamp() * 1000)
+    millis = (moment - EPOCH) // _MILLISECOND
     digest = hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).digest()
     raw = bytearray(millis.to_bytes(6, "big") + digest[:10])
     raw[6] = raw[6] & 0x0F | 0x80
@@ -171,9 +179,7 @@ def timed_id(moment: datetime, *parts: str) -> str:
 
 def timestamp(moment: datetime) -> str:
     """A moment as it is served and kept in `last_seen_id`."""
-    return (
-        moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
-    )
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seen_until(source: Source) -> datetime | None:
@@ -185,6 +191,12 @@ def seen_until(source: Source) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _since(source: Source, now: datetime) -> datetime | None:
+    """The date that entries must pass; one to come is left of a clock that was wrong (R3, O4)."""
+    since = seen_until(source)
+    return None if since is not None and since > now else since
 
 
 def _is_later(entry: Entry, since: datetime | None, source: Source, now: datetime) -> bool:

@@ -54,13 +54,14 @@ def explain(source: Source, state: HostState, now: datetime, policy: Policy) -> 
 
 
 def _schedule_steps(source: Source, policy: Policy) -> list[Step]:
+    requested = []
+    if source.requested_at is not None:
+        requested.append(Step("requested", "somebody asked for a poll", source.requested_at))
     if not source.enabled:
         reason = source.disabled_reason or "switched off by a person"
-        return [Step("disabled", f"{reason}; `headwater enable` starts it again")]
+        return [Step("disabled", f"{reason}; `headwater enable` starts it again"), *requested]
     minutes = source.poll_interval_minutes
-    steps = [Step("interval", f"every {minutes} min")]
-    if source.requested_at is not None:
-        steps.append(Step("requested", "somebody asked for a poll", source.requested_at))
+    steps = [Step("interval", f"every {minutes} min"), *requested]
     if source.last_polled is None:
         steps.append(Step("first contact", "the next tick spreads first polls over one interval"))
         return steps

@@ -51,6 +51,8 @@ class OutageWatch:
         recent = good_at is not None and at - good_at <= _DAY_SECONDS
         if recent and failure.type is FailureType.PERMANENT and failure.status is not None:
             self._turned[host] = (at, failure.kind)
+        else:
+            self._turned.pop(host, None)
 
     def verdict(self, at: float) -> str | None:
         """The kind of failure that an outage explains now, or None: `DNS`, `404` and so on."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from headwater.model import (
     Answer,
@@ -13,10 +14,11 @@ from headwater.model import (
     Source,
     SourceType,
     Subject,
+    changed,
 )
 from headwater.rules.admission import Known, Sifted, admit, last_seen, late_keys_after
 from headwater.rules.policy import HoldScope, Policy
-from headwater.rules.politeness import X_HOST, host_of, lane_of
+from headwater.rules.politeness import host_of, lane_of
 from headwater.rules.schedule import backoff_cap
 
 
@@ -32,19 +34,19 @@ def succeeded(
 ) -> Outcome:
     """Decide what an answer changes: posts, the source's state, the story for the history."""
     before = subject.source
-    source = _well_again(before, now)
     admission = admit(subject, sifted, known, now, policy)
     late_keys = None
+    changes = _well_again(now)
     if answer.unchanged:
-        source = replace(source, first_poll_done=True)
+        changes |= {"first_poll_done": True, "validators": answer.validators}
     elif answer.complete:
         late_keys = late_keys_after(before, sifted, policy)
-        source = _up_to_date(source, answer, now)
+        changes |= _up_to_date(before, answer, now)
         if late_keys is not None:
-            source = replace(source, late_keys_kept=not late_keys.forget_all)
+            changes["late_keys_kept"] = not late_keys.forget_all
     return Outcome(
         before=before,
-        source=source,
+        source=changed(before, changes),
         kind=OutcomeKind.STORED if admission.posts else OutcomeKind.UNCHANGED,
         started_at=started_at,
         posts=admission.posts,
@@ -58,7 +60,12 @@ def succeeded(
 
 
 def failed(
-    subject: Subject, failure: Failure, *, started_at: datetime, now: datetime, policy: Policy
+    subject: Subject,
+    failure: Failure,
+    *,
+    started_at: datetime,
+    now: datetime,
+    policy: Policy,
 ) -> Outcome:
     """Decide what a failure changes: counters, backoff, a hold, perhaps the end of polling."""
     before = subject.source
@@ -107,8 +114,10 @@ def edited(before: Source, after: Source, now: datetime) -> Source:
         after = _forgetful(after)
     elif not switched:
         return after  # nothing that a poll in flight could not live with (D4)
-    if switched:
-        after = _unburdened(after)  # a person's own decision has no reason of ours (F3)
+    if switched and after.enabled:
+        after = _unburdened(after)
+    elif switched:
+        after = replace(after, disabled_reason=None)  # a person's decision, not ours (F3)
     requested_at = now if after.enabled else None
     return replace(after, requested_at=requested_at, generation=before.generation + 1)
 
@@ -136,34 +145,34 @@ def _forgetful(source: Source) -> Source:
     )
 
 
-def _well_again(source: Source, now: datetime) -> Source:
-    return replace(
-        source,
-        last_polled=now,
-        last_success_at=now,
-        requested_at=None,
-        consecutive_failures=0,
-        permanent_failures=0,
-        permanent_kind=None,
-        last_failure_type=None,
-        last_error=None,
-        failing_since=None,
-        hold=None,
-    )
+def _well_again(now: datetime) -> dict[str, Any]:
+    """What every success changes (F2)."""
+    return {
+        "last_polled": now,
+        "last_success_at": now,
+        "requested_at": None,
+        "consecutive_failures": 0,
+        "permanent_failures": 0,
+        "permanent_kind": None,
+        "last_failure_type": None,
+        "last_error": None,
+        "failing_since": None,
+        "hold": None,
+    }
 
 
-def _up_to_date(source: Source, answer: Answer, now: datetime) -> Source:
+def _up_to_date(source: Source, answer: Answer, now: datetime) -> dict[str, Any]:
+    """What a whole new document changes (R3, P7, P8)."""
     seen_id, seen_keys = answer.last_seen_id, source.seen_keys
     if source.type is not SourceType.TWITTER:
         seen_id, seen_keys = last_seen(source, answer.entries, now)
-    return replace(
-        source,
-        first_poll_done=True,
-        last_seen_id=seen_id,
-        seen_keys=seen_keys,
-        validators=answer.validators,
-        body_hash=answer.body_hash,
-    )
+    return {
+        "first_poll_done": True,
+        "last_seen_id": seen_id,
+        "seen_keys": seen_keys,
+        "validators": answer.validators,
+        "body_hash": answer.body_hash,
+    }
 
 
 def _worse(source: Source, failure: Failure, now: datetime) -> Source:
@@ -194,7 +203,8 @@ def _disabled_if_hopeless(source: Source, policy: Policy) -> Source:
 def _hold(source: Source, failure: Failure, now: datetime, policy: Policy) -> Hold | None:
     if failure.hold_seconds is None:
         return None
-    length = min(timedelta(seconds=failure.hold_seconds), backoff_cap(source, policy))
+    cap = backoff_cap(source, policy).total_seconds()
+    length = timedelta(seconds=min(failure.hold_seconds, cap))
     return Hold(until=now + length, set_at=now, reason=failure.message)
 
 
@@ -208,5 +218,4 @@ def _lane_that_answered(subject: Subject, failure: Failure) -> str | None:
     own = lane_of(subject.source, subject.user_id)
     if own is None or subject.source.type is SourceType.TWITTER:
         return own
-    host = failure.hold_host
-    return own if host is None or host == X_HOST else host
+    return failure.hold_host or own

@@ -36,7 +36,9 @@ def poll_delay(source: Source, policy: Policy) -> timedelta:
 
 
 def delay_seconds(own: float | None, type_: SourceType, host: str | None, policy: Policy) -> float:
-    """The first delay that is set, an explicit 0 included (P2)."""
+    """The first delay that is set, an explicit 0 included (P2); the null lane has none (P4)."""
+    if host is None and type_ is not SourceType.TWITTER:
+        return 0.0
     choices = (own, policy.host_delay_seconds(host), policy.type_delay_seconds.get(type_))
     return float(next((s for s in choices if s is not None), 0))
 
@@ -44,6 +46,8 @@ def delay_seconds(own: float | None, type_: SourceType, host: str | None, policy
 def delay_origin(source: Source, policy: Policy) -> str:
     """Where a source's delay comes from, for people."""
     host = host_of(source)
+    if host is None:
+        return "the null lane has none"
     if source.poll_delay_seconds is not None:
         return "the source's own pollDelaySeconds"
     if policy.host_delay_seconds(host) is not None:

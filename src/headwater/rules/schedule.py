@@ -47,6 +47,8 @@ def due_at(source: Source, policy: Policy) -> datetime | None:
 
 def is_due(source: Source, now: datetime, policy: Policy) -> bool:
     """Whether the scheduler shall poll the source now (S2, S4)."""
+    if source.requested_at is not None:  # at once, also where the clock was set back since (S9)
+        return True
     moment = due_at(source, policy)
     return moment is not None and moment <= now
 

@@ -13,9 +13,13 @@ from headwater.errors import BadUrl
 MAX_URL_LENGTH = 8192
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _SAFE = "/?:@!$&'()*+,;=-._~%[]|"
+# also of a URL inside a query, plain or quoted, as bridges and proxies take it
+_USER_INFO = re.compile(r"((?:^|:)//)[^/?#]*@")
+_ENCODED_USER_INFO = re.compile(r"(?i)(%3a%2f%2f)(?:(?!%2f|%3f|%23)[^/?#&])*%40")
 _SECRET_NAME = re.compile(
     r"(?i)(key|token|secret|pass|pwd|auth|sig|session|credential|^sid$|^code$|^hash$|^p$)"
 )
@@ -55,6 +59,8 @@ def parse_url(url: str) -> WebUrl:
         raise BadUrl(f"the URL is longer than {MAX_URL_LENGTH} characters", field="url")
     if _FORBIDDEN.search(url.partition("?")[0]):
         raise BadUrl("the URL has a space, backslash or control character in it", field="url")
+    if _SURROGATE.search(url):
+        raise BadUrl("the URL has half a character in it", field="url")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -120,11 +126,8 @@ def is_address(host: str) -> bool:
 
 def masked(url: str) -> str:
     """The URL as it may be shown: no user-info, no secret-looking query values (U6)."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return _mask_query(url)
-    authority, slash, tail = re.split(r"([/?#]|$)", rest, maxsplit=1)
-    return _mask_query(f"{scheme}://{authority.rpartition('@')[2]}{slash}{tail}")
+    without_user_info = _ENCODED_USER_INFO.sub(r"\1", _USER_INFO.sub(r"\1", url))
+    return _mask_query(without_user_info)
 
 
 def _mask_query(url: str) -> str:

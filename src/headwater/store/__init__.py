@@ -90,6 +90,10 @@ class Store:
                 self.trouble = None
                 return stored
 
+    async def flush(self, seconds: float) -> None:
+        """Wait until what was handed in for recording is stored, its poll cut off or not (S8)."""
+        await self._record.flush(seconds)
+
     async def clean(self, bite: Bite, now: datetime, limit: int) -> int:
         """Run one bite of cleanup and answer how many rows it took."""
         return await self.database.write(lambda session: bite(session, now, limit))
@@ -102,11 +106,9 @@ class Store:
     async def _record_many(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
         try:
             return await self.database.write(lambda session: record(session, outcomes))
-        except DatabaseUnavailable:
-            raise
         except Exception as error:  # noqa: BLE001 - one of them is bad; find out which (K5)
-            if len(outcomes) == 1:
-                return [error]
+            if len(outcomes) == 1 or isinstance(error, DatabaseUnavailable):
+                return [error] * len(outcomes)
         return [(await self._record_many([outcome]))[0] for outcome in outcomes]
 
 

@@ -37,6 +37,11 @@ class Batcher(Generic[Item, Result]):
             self._worker = asyncio.create_task(self._work())
         return await future
 
+    async def flush(self, seconds: float) -> None:
+        """Wait for what is under way, callers or not."""
+        if self._worker is not None:
+            await asyncio.wait([self._worker], timeout=seconds)
+
     async def _work(self) -> None:
         busy = False
         try:

@@ -6,23 +6,21 @@ and each is stored by itself, so that a bad one harms no other (K5).
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
-from headwater.model import Outcome
+from headwater.model import Outcome, OutcomeKind, SkipReason
 from headwater.store import hosts, polls, posts
 from headwater.store.database import Session
-from headwater.store.rows import state_of, to_ms
+from headwater.store.rows import columns_of, to_ms
 
-_POLLED = [  # what a poll may change of its source; a person's settings are not among it
+# what a poll may change of its source; a person's settings are not among it
+_POLLED = (
     "last_polled", "last_success_at", "last_seen_id", "consecutive_failures", "last_failure_type",
     "failing_since", "last_error", "disabled_reason", "host", "first_poll_done", "requested_at",
-    "permanent_failures", "permanent_kind", "etag", "last_modified", "body_hash", "seen_keys",
-    "late_keys_kept", "hold_until", "hold_set_at", "hold_reason", "enabled",
-]  # fmt: skip
-_UPDATE = (
-    "UPDATE sources SET generation = generation + 1, "
-    + ", ".join(f"{name} = :{name}" for name in _POLLED)
-    + " WHERE id = :id"
-)
+    "permanent_failures", "permanent_kind", "validators", "body_hash", "seen_keys",
+    "late_keys_kept", "hold", "enabled",
+)  # fmt: skip
+_polled = attrgetter(*_POLLED)
 _LATE_KEYS_PER_SOURCE_DAYS = 30  # how long a key outlives its entry in the feed
 
 
@@ -55,7 +53,7 @@ def _current(session: Session, outcomes: Sequence[Outcome]) -> dict[str, tuple[o
 def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
     if not outcomes:
         return
-    session.execute_many(_UPDATE, [_polled(outcome) for outcome in outcomes])
+    _update_sources(session, outcomes)
     posts.insert(session, [post for outcome in outcomes for post in outcome.posts])
     for outcome in outcomes:
         if outcome.late_keys is not None:
@@ -67,9 +65,26 @@ def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
     polls.insert(session, outcomes)
 
 
-def _polled(outcome: Outcome) -> dict[str, object]:
-    source = outcome.source
-    return state_of(source) | {"id": source.id, "enabled": source.enabled}
+def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
+    """Write what changed and nothing else: an index that is not touched costs nothing."""
+    alike: dict[tuple[str, ...], list[dict[str, object]]] = {}
+    for outcome in outcomes:
+        before, after = _polled(outcome.before), _polled(outcome.source)
+        changed = tuple(
+            [
+                name
+                for name, a, b in zip(_POLLED, before, after, strict=True)
+                if a is not b and a != b
+            ]
+        )
+        row: dict[str, object] = {"id": outcome.source.id}
+        for name in changed:
+            row |= columns_of(outcome.source, name)
+        alike.setdefault(changed, []).append(row)
+    for rows in alike.values():
+        changes = "".join(f", {name} = :{name}" for name in rows[0] if name != "id")
+        sql = f"UPDATE sources SET generation = generation + 1{changes} WHERE id = :id"
+        session.execute_many(sql, rows)
 
 
 def _without_podcast_twins(session: Session, outcome: Outcome) -> Outcome:
@@ -89,7 +104,15 @@ def _without_podcast_twins(session: Session, outcome: Outcome) -> Outcome:
     kept = tuple(post for post in outcome.posts if post.content_hash not in twins)
     # stored at once, so that the next outcome of this transaction sees them
     posts.insert(session, kept)
-    return replace(outcome, posts=kept)
+    if len(kept) == len(outcome.posts):
+        return outcome
+    duplicates = outcome.skipped.get(SkipReason.DUPLICATE, 0) + len(outcome.posts) - len(kept)
+    return replace(
+        outcome,
+        kind=OutcomeKind.STORED if kept else OutcomeKind.UNCHANGED,
+        posts=kept,
+        skipped={**outcome.skipped, SkipReason.DUPLICATE: duplicates},
+    )
 
 
 def _keep_late_keys(session: Session, outcome: Outcome) -> None:

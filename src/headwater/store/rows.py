@@ -17,9 +17,14 @@ from headwater.model import (
     SourceType,
     User,
     Validators,
+    source_of,
 )
 from headwater.store.database import Row
 
+_TYPES = {kind.value: kind for kind in SourceType}
+_FAILURE_TYPES: dict[str | None, FailureType | None] = {kind.value: kind for kind in FailureType}
+_FAILURE_TYPES[None] = None
+_NO_VALIDATORS = Validators()
 _MILLISECOND = timedelta(milliseconds=1)
 
 SETTINGS_COLUMNS = (
@@ -31,6 +36,12 @@ STATE_COLUMNS = (
     "failing_since last_error disabled_reason host first_poll_done requested_at "
     "permanent_failures permanent_kind etag last_modified body_hash seen_keys late_keys_kept "
     "hold_until hold_set_at hold_reason generation"
+).split()
+_STATE_FIELDS = (
+    "last_polled last_success_at last_seen_id consecutive_failures last_failure_type "
+    "failing_since last_error disabled_reason host first_poll_done requested_at "
+    "permanent_failures permanent_kind validators body_hash seen_keys late_keys_kept hold "
+    "generation"
 ).split()
 SOURCE_COLUMNS = (*SETTINGS_COLUMNS, *STATE_COLUMNS)
 POST_COLUMNS = "id source_id title body url published_at author content_hash created_at".split()
@@ -68,17 +79,18 @@ def source_from(row: Row) -> Source:
         permanent_failures, permanent_kind, etag, last_modified, body_hash, seen_keys,
         late_keys_kept, hold_until, hold_set_at, hold_reason, generation,
     ) = row  # fmt: skip
-    return Source(
-        id_, podcast_id, SourceType(type_), url, moment(created_at), label, bool(enabled),
+    return source_of((
+        id_, podcast_id, _TYPES[type_], url, moment(created_at), label, bool(enabled),
         interval, delay, max_failures, max_backoff_hours, late_entry_hours,
         None if aggregate is None else bool(aggregate), bool(include_history),
         from_ms(last_polled), from_ms(last_success_at), last_seen_id, failures,
-        None if failure_type is None else FailureType(failure_type), from_ms(failing_since),
+        _FAILURE_TYPES[failure_type], from_ms(failing_since),
         last_error, disabled_reason, host, bool(first_poll_done), from_ms(requested_at),
-        permanent_failures, permanent_kind, Validators(etag, last_modified), body_hash,
+        permanent_failures, permanent_kind,
+        Validators(etag, last_modified) if etag or last_modified else _NO_VALIDATORS, body_hash,
         tuple(json.loads(seen_keys)) if seen_keys else (), bool(late_keys_kept),
         hold_from(hold_until, hold_set_at, hold_reason), generation,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def settings_of(source: Source) -> dict[str, Any]:
@@ -103,31 +115,26 @@ def settings_of(source: Source) -> dict[str, Any]:
 
 def state_of(source: Source) -> dict[str, Any]:
     """The columns that polls own."""
-    hold = source.hold
-    return {
-        "last_polled": to_ms(source.last_polled),
-        "last_success_at": to_ms(source.last_success_at),
-        "last_seen_id": source.last_seen_id,
-        "consecutive_failures": source.consecutive_failures,
-        "last_failure_type": source.last_failure_type and source.last_failure_type.value,
-        "failing_since": to_ms(source.failing_since),
-        "last_error": source.last_error,
-        "disabled_reason": source.disabled_reason,
-        "host": source.host,
-        "first_poll_done": source.first_poll_done,
-        "requested_at": to_ms(source.requested_at),
-        "permanent_failures": source.permanent_failures,
-        "permanent_kind": source.permanent_kind,
-        "etag": source.validators.etag,
-        "last_modified": source.validators.last_modified,
-        "body_hash": source.body_hash,
-        "seen_keys": json.dumps(source.seen_keys) if source.seen_keys else None,
-        "late_keys_kept": source.late_keys_kept,
-        "hold_until": hold and to_ms(hold.until),
-        "hold_set_at": hold and to_ms(hold.set_at),
-        "hold_reason": hold and hold.reason,
-        "generation": source.generation,
-    }
+    row: dict[str, Any] = {}
+    for field in _STATE_FIELDS:
+        row |= columns_of(source, field)
+    return row
+
+
+def columns_of(source: Source, field: str) -> dict[str, Any]:
+    """The column, or columns, that keep one field of a source's state."""
+    value = getattr(source, field)
+    if field == "validators":
+        return {"etag": value.etag, "last_modified": value.last_modified}
+    if field == "hold":
+        return {
+            "hold_until": value and to_ms(value.until),
+            "hold_set_at": value and to_ms(value.set_at),
+            "hold_reason": value and value.reason,
+        }
+    if field == "seen_keys":
+        return {field: json.dumps(value) if value else None}
+    return {field: to_ms(value) if isinstance(value, datetime) else value}
 
 
 def post_from(row: Row) -> Post:

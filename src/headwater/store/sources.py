@@ -124,7 +124,7 @@ class Sources:
         for condition, value in attempts:
             sql, params = f"{_SELECT} WHERE {condition} LIMIT 10", {"wanted": value}
             rows = await self._database.read(partial(_fetch, sql=sql, params=params))
-            if rows and value:
+            if rows and wanted:
                 return [source_from(row) for row in rows]
         return []
 

@@ -13,6 +13,7 @@ from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
 
 T = TypeVar("T")
 _BUSY_SECONDS = 5
+_WAL_ATTEMPTS = 5
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PASSING = (
     sqlite3.SQLITE_BUSY,
@@ -38,8 +39,14 @@ class SqliteSession:
             check_same_thread=False,  # closed by the thread that closes the database
             cached_statements=256,
         )
+        try:
+            self._prepare()
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _prepare(self) -> None:
         for pragma in (
-            "journal_mode = WAL",
             "synchronous = FULL",  # a committed post survives a power cut (K3)
             "foreign_keys = ON",
             "temp_store = MEMORY",
@@ -47,6 +54,17 @@ class SqliteSession:
             "journal_size_limit = 67108864",
         ):
             self.connection.execute(f"PRAGMA {pragma}")
+        for attempt in range(_WAL_ATTEMPTS):
+            try:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                # two programs open a new file at once: this pragma gives up where others wait
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == _WAL_ATTEMPTS - 1:
+                    raise
+                self.connection.execute("BEGIN IMMEDIATE")
+                self.connection.execute("ROLLBACK")
+            else:
+                return
 
     def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
         """Run a statement and answer how many rows it touched."""

@@ -1,0 +1,1 @@
+"""The REST API: a file of routes per noun, problem documents for errors."""

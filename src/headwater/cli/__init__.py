@@ -1,0 +1,82 @@
+"""The command line: every command reads input, calls one operation and shows the answer."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import TyperException
+
+from headwater.cli.arguments import hoisted
+from headwater.cli.program import create_program
+from headwater.errors import AlreadyPolling, HeadwaterError, UsageError
+from headwater.logs.masking import without_secrets
+from headwater.rules.failure import one_line
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+_LONGEST_LINE = 2000
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command and answer its exit code; an error is one line, never a traceback."""
+    given = list(sys.argv[1:] if args is None else args)
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _let_go_of_output()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever happens, a person gets one line (H4)
+        code = _told(error)
+    return code
+
+
+def _run(args: list[str]) -> int:
+    try:
+        answer = create_program()(hoisted(args), prog_name="headwater", standalone_mode=False)
+    except SystemExit as exit_:  # rich and typer leave like this when the reader went away
+        return exit_.code if isinstance(exit_.code, int) else FAILED
+    return answer if isinstance(answer, int) else 0
+
+
+def _told(error: BaseException) -> int:
+    """Say what is wrong in one line on standard error and answer the exit code."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    message, code = _meaning(error)
+    if message:
+        try:
+            sys.stderr.write(f"headwater: {without_secrets(message)}\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads it
+    return code
+
+
+def _meaning(error: BaseException) -> tuple[str, int]:
+    match error:
+        case KeyboardInterrupt():
+            return "", INTERRUPTED
+        case typer.Abort():
+            return "nothing was done", FAILED
+        case TyperException():
+            message = " ".join(error.format_message().split())
+            hint = "" if "--help" in message else " (--help shows how)"
+            return message.removesuffix(".") + hint, error.exit_code
+        case UsageError() | AlreadyPolling():
+            return one_line(error, _LONGEST_LINE), WRONG_USAGE
+        case HeadwaterError():
+            return one_line(error, _LONGEST_LINE), FAILED
+        case OSError(strerror=str(reason), filename=str(name)):
+            return one_line(HeadwaterError(f"{name}: {reason}"), _LONGEST_LINE), FAILED
+        case Exception():
+            return one_line(error, _LONGEST_LINE), FAILED
+    return type(error).__name__, FAILED
+
+
+def _let_go_of_output() -> int:
+    """The reader went away: write nothing more, and let nobody complain at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return FAILED

@@ -1,0 +1,130 @@
+"""What a person reads: tables on a terminal, tab-separated lines in a pipe, JSON when asked."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+Cell = str | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; one that may shrink gives way on a narrow terminal."""
+
+    name: str
+    justify: Literal["left", "right"] = "left"
+    shrinks: bool = False
+
+
+def number(name: str) -> Column:
+    """A column of numbers."""
+    return Column(name, "right")
+
+
+def wide(name: str) -> Column:
+    """A column of long text."""
+    return Column(name, shrinks=True)
+
+
+def on_terminal() -> bool:
+    """Whether a person looks at standard output."""
+    return sys.stdout.isatty()
+
+
+def console(*, errors: bool = False) -> Console:
+    """Where to draw; in a pipe without colours."""
+    stream = sys.stderr if errors else sys.stdout
+    return Console(file=stream, force_terminal=stream.isatty(), highlight=False, soft_wrap=False)
+
+
+def say(text: Cell) -> None:
+    """Write a line as it is, however long."""
+    if on_terminal():
+        console().print(text if isinstance(text, Text) else Text(text), soft_wrap=True)
+    else:
+        sys.stdout.write(f"{_flat(text)}\n")
+
+
+def note(text: str) -> None:
+    """Write a line that is not part of the answer, on standard error."""
+    sys.stderr.write(f"{_flat(text)}\n")
+
+
+def show_json(document: object) -> None:
+    """Write a JSON document."""
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+
+
+def show_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, empty: str, title: str = ""
+) -> None:
+    """Show rows: drawn on a terminal, tab-separated with a heading line in a pipe."""
+    rows = list(rows)
+    if not on_terminal():
+        sys.stdout.write("\t".join(column.name.lower() for column in columns) + "\n")
+        sys.stdout.writelines("\t".join(_flat(cell) for cell in row) + "\n" for row in rows)
+    elif rows:
+        console().print(drawn_table(columns, rows, title=title))
+    else:
+        say(Text(empty, style="dim"))
+
+
+def drawn_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, title: str = ""
+) -> Table:
+    """A table for a terminal; text is never taken for markup."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        title=Text(title, style="bold") if title else None,
+        title_justify="left",
+        pad_edge=False,
+    )
+    for column in columns:
+        table.add_column(
+            Text(column.name),
+            justify=column.justify,
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=None,
+            min_width=12 if column.shrinks else None,
+        )
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(_flat(cell)) for cell in row))
+    return table
+
+
+def show_card(fields: Mapping[str, Cell | None], *, title: Cell) -> None:
+    """Show one thing field by field, without those that are empty."""
+    filled = {name: value for name, value in fields.items() if value is not None}
+    if not on_terminal():
+        sys.stdout.writelines(f"{name.lower()}\t{_flat(v)}\n" for name, v in filled.items())
+        return
+    say(title if isinstance(title, Text) else Text(title, style="bold"))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in filled.items():
+        grid.add_row(f"  {name}", value if isinstance(value, Text) else Text(value))
+    console().print(grid)
+
+
+def plain(models: Iterable[Any]) -> list[dict[str, Any]]:
+    """Shapes as JSON has them."""
+    return [model.plain() for model in models]
+
+
+def _flat(cell: Cell) -> str:
+    """A cell on one line, without anything a terminal would act upon (U7)."""
+    text = cell.plain if isinstance(cell, Text) else cell
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,229 @@
+"""Commands that change sources: add, edit, enable, disable, remove."""
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from headwater.api.schemas import SourceOut
+from headwater.app import App
+from headwater.cli import output
+from headwater.cli.invocation import Invocation, invocation
+from headwater.cli.listing import PANEL, Id
+from headwater.cli.polling import poll_and_show
+from headwater.errors import FetchError, HeadwaterError, UsageError
+from headwater.model import Source, SourceType
+from headwater.operations.overview import SourceView, view_of
+from headwater.operations.preview import detect_type
+from headwater.operations.sources import (
+    SourceSettings,
+    add_source,
+    edit_source,
+    find_source,
+    given,
+    new_source,
+    remove_source,
+    type_of_url,
+)
+from headwater.rules.failure import one_line
+
+commands = typer.Typer()
+
+Type = Annotated[SourceType | None, typer.Option("--type", help="What it is.")]
+Label = Annotated[str | None, typer.Option(help="A name for people.")]
+Interval = Annotated[int | None, typer.Option(metavar="MINUTES", help="Rest between polls.")]
+Delay = Annotated[int | None, typer.Option(metavar="SECONDS", help="Pause of its host's lane.")]
+MaxFailures = Annotated[
+    int | None, typer.Option(metavar="N", help="Permanent failures in a row that disable it.")
+]
+MaxBackoff = Annotated[int | None, typer.Option(metavar="HOURS", help="Longest rest by failures.")]
+LateEntries = Annotated[
+    int | None, typer.Option(metavar="HOURS", help="Take entries that appear so late.")
+]
+History = Annotated[
+    bool | None, typer.Option("--include-history/--no-include-history", help="Old entries too.")
+]
+Aggregate = Annotated[
+    bool | None, typer.Option("--aggregate/--no-aggregate", help="Digests instead of single posts.")
+]
+
+
+class Optional(StrEnum):
+    """Settings that can be taken back."""
+
+    LABEL = "label"
+    DELAY = "delay"
+    MAX_FAILURES = "max-failures"
+    MAX_BACKOFF_HOURS = "max-backoff-hours"
+    LATE_ENTRY_HOURS = "late-entry-hours"
+    AGGREGATE = "aggregate"
+
+
+@commands.command(
+    rich_help_panel=PANEL,
+    epilog="Example: headwater add https://example.org/feed --label News --interval 60 --poll",
+)
+def add(
+    ctx: typer.Context,
+    url: Annotated[str, typer.Argument(help="A feed, a page, or @name on X.")],
+    type_: Type = None,
+    poll: Annotated[bool, typer.Option("--poll", help="Poll it at once.")] = False,
+    label: Label = None,
+    interval: Interval = None,
+    delay: Delay = None,
+    max_failures: MaxFailures = None,
+    max_backoff_hours: MaxBackoff = None,
+    late_entry_hours: LateEntries = None,
+    include_history: History = None,
+    aggregate: Aggregate = None,
+    json: output.Json = False,
+) -> None:
+    """Add a source to a podcast; its type is found out by a visit if it is not given."""
+    call = invocation(ctx)
+    wanted = SourceSettings(
+        type=type_,
+        url=url,
+        label=label,
+        poll_interval_minutes=interval,
+        poll_delay_seconds=delay,
+        max_failures=max_failures,
+        max_backoff_hours=max_backoff_hours,
+        late_entry_hours=late_entry_hours,
+        include_history=include_history,
+        aggregate=aggregate,
+    )
+    source = call.do(lambda app: _added(call, app, wanted))
+    if poll and not json:
+        _say_added(source)
+    if poll:
+        poll_and_show(call, [source.id], json=json)
+    elif json:
+        output.show_json(SourceOut.of(call.do(lambda app: _view(app, source.id))).plain())
+    else:
+        _say_added(source)
+
+
+@commands.command(
+    rich_help_panel=PANEL, epilog="Example: headwater edit 3f2a --interval 120 --clear delay"
+)
+def edit(
+    ctx: typer.Context,
+    id_: Id,
+    url: Annotated[str | None, typer.Option(help="Where it is now.")] = None,
+    type_: Type = None,
+    label: Label = None,
+    interval: Interval = None,
+    delay: Delay = None,
+    max_failures: MaxFailures = None,
+    max_backoff_hours: MaxBackoff = None,
+    late_entry_hours: LateEntries = None,
+    include_history: History = None,
+    aggregate: Aggregate = None,
+    clear: Annotated[list[Optional] | None, typer.Option(help="Back to the default.")] = None,
+    json: output.Json = False,
+) -> None:
+    """Change what is given of a source; a new URL or type asks for a poll."""
+    changes = given(
+        SourceSettings(
+            type=type_,
+            url=url,
+            label=label,
+            poll_interval_minutes=interval,
+            poll_delay_seconds=delay,
+            max_failures=max_failures,
+            max_backoff_hours=max_backoff_hours,
+            late_entry_hours=late_entry_hours,
+            include_history=include_history,
+            aggregate=aggregate,
+        )
+    )
+    for name in clear or ():
+        changes[_field(name)] = None
+    if not changes:
+        raise UsageError("there is nothing to change: name at least one setting")
+    _change(ctx, id_, changes, "Changed", json=json)
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: headwater enable 3f2a")
+def enable(ctx: typer.Context, id_: Id, json: output.Json = False) -> None:
+    """Switch a source on, with a clean record, and ask for a poll."""
+    _change(ctx, id_, {"enabled": True}, "Enabled", json=json)
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: headwater disable 3f2a")
+def disable(ctx: typer.Context, id_: Id, json: output.Json = False) -> None:
+    """Switch a source off: it is not polled until somebody enables it."""
+    _change(ctx, id_, {"enabled": False}, "Disabled", json=json)
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: headwater remove 3f2a --yes")
+def remove(
+    ctx: typer.Context,
+    id_: Id,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove a source with its posts, articles and history."""
+    call = invocation(ctx)
+    view = call.do(lambda app: _found(app, id_))
+    if not yes:
+        posts = f"{view.post_count:,} posts and {view.article_count:,} articles"
+        typer.confirm(f"Remove {view.source.url} with {posts}?", abort=True, err=True)
+    call.do(lambda app: remove_source(app.store, view.source.id))
+    output.say(f"Removed {view.source.id} {view.source.url}")
+
+
+async def _added(call: Invocation, app: App, wanted: SourceSettings) -> Source:
+    _, podcast = await call.place(app)
+    now = app.clock.now()
+    if wanted.type is None and wanted.url is not None and type_of_url(wanted.url) is None:
+        candidate = new_source(podcast.id, wanted, now)
+        wanted = replace(wanted, type=await _type_by_visit(app, candidate))
+    return await add_source(app.store, podcast.id, wanted, now)
+
+
+async def _type_by_visit(app: App, candidate: Source) -> SourceType:
+    async with app.network() as network:
+        try:
+            return await detect_type(
+                network.fetcher, network.parsers, candidate, app.clock.now()
+            )
+        except FetchError as error:
+            kinds = "|".join(SourceType)
+            raise HeadwaterError(
+                f"the visit to find out the type failed: {one_line(error)}; "
+                f"to add it unvisited, give --type {kinds}"
+            ) from error
+
+
+async def _found(app: App, wanted: str) -> SourceView:
+    source = await find_source(app.store, wanted)
+    return await _view(app, source.id)
+
+
+async def _view(app: App, source_id: str) -> SourceView:
+    return await view_of(app.store, source_id, app.clock.now(), app.policy)
+
+
+def _change(
+    ctx: typer.Context, wanted: str, changes: dict[str, Any], verb: str, *, json: bool
+) -> None:
+    async def changed(app: App) -> SourceView:
+        source = await find_source(app.store, wanted)
+        await edit_source(app.store, source.id, changes, app.clock.now())
+        return await _view(app, source.id)
+
+    view = invocation(ctx).do(changed)
+    if json:
+        output.show_json(SourceOut.of(view).plain())
+        return
+    follows = "; a poll is requested" if view.source.requested_at is not None else ""
+    output.say(f"{verb} {view.source.id} {view.source.url}{follows}")
+
+
+def _say_added(source: Source) -> None:
+    output.say(f"Added {source.id} {source.type} {source.url}")
+
+
+def _field(name: Optional) -> str:
+    return "poll_delay_seconds" if name is Optional.DELAY else name.value.replace("-", "_")

@@ -1,0 +1,25 @@
+"""Copies of everything: writing one, and going back to one."""
+
+import asyncio
+from pathlib import Path
+
+from headwater.errors import AlreadyPolling, UsageError
+from headwater.store import Store
+from headwater.store.backup import back_up, restore
+
+
+async def write_backup(store: Store, target: Path) -> int:
+    """Copy everything into a new file while others go on working; answer the number of rows."""
+    if await asyncio.to_thread(target.exists):
+        raise UsageError(f"{target} exists; a backup never overwrites a file")
+    return await back_up(store.database, target)
+
+
+async def read_backup(store: Store, backup: Path) -> int:
+    """Replace everything with what a backup holds, while nobody polls; answer the rows."""
+    if not await asyncio.to_thread(store.database.claim):
+        raise AlreadyPolling("a headwater process polls this database: stop it, then restore")
+    try:
+        return await restore(store.database, backup)
+    finally:
+        await asyncio.to_thread(store.database.release)

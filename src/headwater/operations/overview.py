@@ -1,0 +1,127 @@
+"""Sources as people see them: what is stored, and what the rules make of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from headwater.errors import NotFound
+from headwater.model import Health, Hold, HostState, PollRecord, Source, Subject
+from headwater.rules.explanation import Explanation, explain, next_poll_at
+from headwater.rules.health import health_of
+from headwater.rules.policy import Policy
+from headwater.rules.politeness import hold_seconds, host_of, lane_of, poll_delay
+from headwater.rules.schedule import effective_interval
+from headwater.store import Store
+from headwater.store.sources import SourceFilter
+
+_PAGE = 500
+_FEW = 20  # beyond this, reading what is known of all lanes at once is cheaper
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """A source with everything that follows from it."""
+
+    source: Source
+    health: Health
+    host: str | None
+    next_poll_at: datetime | None
+    delay_seconds: float
+    interval_minutes: int
+    post_count: int
+    article_count: int
+    hold: Hold | None  # of its lane or its own, while it lasts
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCard:
+    """A source with its last polls."""
+
+    view: SourceView
+    polls: tuple[PollRecord, ...]
+
+
+async def list_sources(
+    store: Store, wanted: SourceFilter, *, limit: int | None = None
+) -> AsyncIterator[Sequence[Source]]:
+    """The sources that fit, page by page, in the order they were added."""
+    left, after = limit, None
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(_PAGE, left)
+        page = await store.sources.find(wanted, limit=size, after=after)
+        if page:
+            yield page
+        if len(page) < size:
+            return
+        after = (round(page[-1].created_at.timestamp() * 1000), page[-1].id)
+        left = None if left is None else left - len(page)
+
+
+async def views(
+    store: Store, user_id: str, sources: Sequence[Source], now: datetime, policy: Policy
+) -> list[SourceView]:
+    """One user's sources as people see them."""
+    lanes = [lane_of(source, user_id) or "" for source in sources]
+    states = await _states(store, lanes)
+    return await asyncio.gather(
+        *(
+            _view(store, source, states.get(lane, HostState(lane)), now, policy)
+            for source, lane in zip(sources, lanes, strict=True)
+        )
+    )
+
+
+async def view_of(store: Store, source_id: str, now: datetime, policy: Policy) -> SourceView:
+    """One source as people see it."""
+    subject = await _subject(store, source_id)
+    (view,) = await views(store, subject.user_id, [subject.source], now, policy)
+    return view
+
+
+async def card_of(
+    store: Store, source_id: str, now: datetime, policy: Policy, *, polls: int
+) -> SourceCard:
+    """One source with its last polls, newest first."""
+    view = await view_of(store, source_id, now, policy)
+    return SourceCard(view, tuple(await store.polls.newest(source_id, limit=polls)))
+
+
+async def explanation_of(
+    store: Store, source_id: str, now: datetime, policy: Policy
+) -> Explanation:
+    """When a source will be polled next and why, step by step."""
+    subject = await _subject(store, source_id)
+    state = await store.hosts.get(lane_of(subject.source, subject.user_id) or "")
+    return explain(subject.source, state, now, policy)
+
+
+async def _subject(store: Store, source_id: str) -> Subject:
+    subject = await store.sources.subject(source_id)
+    if subject is None:
+        raise NotFound(f"there is no source {source_id}")
+    return subject
+
+
+async def _states(store: Store, lanes: Sequence[str]) -> Mapping[str, HostState]:
+    names = set(lanes)
+    if len(names) > _FEW:
+        return {state.lane: state for state in await store.hosts.all()}
+    return {name: await store.hosts.get(name) for name in names}
+
+
+async def _view(
+    store: Store, source: Source, state: HostState, now: datetime, policy: Policy
+) -> SourceView:
+    holds = [h for h in (state.hold, source.hold) if h is not None and hold_seconds(h, now) > 0]
+    return SourceView(
+        source=source,
+        health=health_of(source),
+        host=host_of(source),
+        next_poll_at=next_poll_at(source, state, now, policy),
+        delay_seconds=poll_delay(source, policy).total_seconds(),
+        interval_minutes=round(effective_interval(source, policy).total_seconds() / 60),
+        post_count=await store.posts.count(source.id),
+        article_count=await store.articles.count(source.id),
+        hold=max(holds, key=lambda hold: hold.until, default=None),
+    )

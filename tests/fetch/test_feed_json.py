@@ -1,0 +1,111 @@
+"""JSON Feed documents, odd ones too (R1, M4)."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import NotAFeed
+from headwater.fetch.feed import Feed, parse_feed
+from headwater.model import Entry
+
+URL = "https://example.org/feed.json"
+VERSION = '"version": "https://jsonfeed.org/version/1.1"'
+
+
+def feed(text: str) -> Feed:
+    return parse_feed(text.encode(), content_type="application/feed+json", url=URL)
+
+
+def entries(items: str) -> tuple[Entry, ...]:
+    return feed(f'{{{VERSION}, "items": [{items}]}}').entries
+
+
+@pytest.mark.parametrize(
+    ("item", "body"),
+    [
+        ('{"content_html": "<p>a</p><p>b</p>", "content_text": "c"}', "a b"),
+        ('{"content_text": "1 < 2 &amp; <b>"}', "1 < 2 &amp; <b>"),
+        ('{"content_html": "", "summary": "s"}', "s"),
+        ('{"title": "only"}', "only"),
+        ('{"url": "/only"}', "https://example.org/only"),
+        ('{"content_text": "lone \\ud800 \\u0000"}', "lone \ufffd"),
+    ],
+)
+def test_r4_the_body_of_an_item(item, body):
+    assert entries(item)[0].body == body
+
+
+@pytest.mark.parametrize(
+    ("item", "author"),
+    [
+        ('{"authors": [{"name": " "}, {"name": "Ann"}], "author": {"name": "Bob"}}', "Ann"),
+        ('{"author": {"name": "Bob"}}', "Bob"),
+        ('{"authors": "Ann", "author": ["x"]}', None),
+        ('{"authors": [1, null, "x", {"name": 3}]}', None),
+    ],
+)
+def test_r6_the_author_of_an_item(item, author):
+    assert entries(item)[0].author == author
+
+
+def test_m4_wrong_types_are_skipped_and_the_good_ones_stay():
+    read = entries(
+        '1, null, "x", [], {"id": 7, "title": ["t"], "url": 1.5}, {"id": "b", "title": "B"}'
+    )
+    assert [(entry.id, entry.title) for entry in read] == [("7", ""), ("b", "B")]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"id": ' + "9" * 100_000 + "}",
+        '{"id": NaN, "x": -Infinity}',
+        '{"x": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"x": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}",
+        '{"id": 1, "id": 2}',
+        '{"x": "\x01"}',
+        '{"x" 1}',
+    ],
+)
+def test_m4_an_odd_item_does_not_harm_its_neighbours(odd):
+    read = entries(f'{{"id": "a", "title": "A"}}, {odd}, {{"id": "c", "title": "C"}}')
+    assert {"A", "C"} <= {entry.title for entry in read}
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 100_000, "[" * 100_000, '{"items": 3}', "{", "[]"])
+def test_m4_an_odd_document_is_no_feed(text):
+    with pytest.raises(NotAFeed):
+        feed(text)
+
+
+GOOD = f'{{{VERSION}, "items": [{{"id": "a", "title": "A"}}, {{"id": "b", "title": "B"}}]}}'
+
+
+@pytest.mark.parametrize("end", range(len(VERSION) + 2, len(GOOD)))
+def test_r1_a_document_cut_anywhere_keeps_its_whole_items(end):
+    read = feed(GOOD[:end])
+    assert [entry.title for entry in read.entries] == [
+        title for title in "AB" if f'"{title}"}}' in GOOD[:end]
+    ]
+    assert not read.complete or GOOD[:end].endswith("]")  # all items are there
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
+def test_r1_json_in_other_encodings(codec):
+    assert len(parse_feed(GOOD.encode(codec), url=URL).entries) == 2
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = ("id", "title", "url", "content_html", "content_text", "authors", "author", "date_published")
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, VALUES)), max_size=4))
+def test_m4_any_value_in_any_place_is_taken(items):
+    text = json.dumps({"version": "https://jsonfeed.org/version/1", "items": items})
+    assert len(feed(text).entries) == len(items)

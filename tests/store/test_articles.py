@@ -1,0 +1,162 @@
+"""Posts become articles once, and consumers work them off (A1, A3)."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from headwater.errors import NotFound
+from headwater.model import Article, Podcast, Post, Source
+from headwater.rules.digest import articles_from
+from headwater.rules.policy import Policy
+from headwater.store import Store
+from headwater.store.articles import Aggregation
+from tests.store.pieces import DAY, HOUR, NOW, a_post, everything, rows, stored, with_posts
+
+POLICY = Policy()
+
+
+async def aggregated(store: Store, podcast_id: str = "default", *, at=NOW) -> Aggregation:
+    make = partial(articles_from, now=at, policy=POLICY)
+    return await store.articles.aggregate(podcast_id, created_after=at - 7 * DAY, make=make)
+
+
+async def test_a3_aggregating_twice_creates_nothing_twice(store: Store):
+    digesting, single = await stored(store, aggregate=True), await stored(store)
+    await with_posts(store, digesting, *(a_post(digesting, body) for body in "abc"))
+    await with_posts(store, single, *(a_post(single, body) for body in "de"))
+
+    first = await aggregated(store)
+    after = await everything(store)
+    second = await aggregated(store, at=NOW + HOUR)
+
+    assert len(first.created) == 3
+    assert first.linked_posts == 5
+    assert second == Aggregation((), 0)
+    assert await everything(store) == after
+    listed = await store.articles.newest("default", limit=10)
+    by_order = {article.id: replace(article, post_ids=()) for article in listed}
+    assert by_order == {a.id: replace(a, post_ids=()) for a in first.created}
+    assert {a.id: set(a.post_ids) for a in listed} == {a.id: set(a.post_ids) for a in first.created}
+
+
+async def test_a3_two_aggregations_at_once_share_the_posts(store: Store):
+    source = await stored(store)
+    await with_posts(store, source, *(a_post(source, str(n)) for n in range(20)))
+
+    done = await asyncio.gather(*(aggregated(store) for _ in range(4)))
+
+    assert sorted(len(one.created) for one in done) == [0, 0, 0, 20]
+    assert await rows(store, "SELECT count(*) FROM post_articles") == [(20,)]
+
+
+async def test_a1_only_unlinked_posts_of_this_podcast_within_the_window_count(store: Store):
+    await store.people.save_podcast(Podcast("other", "default", "Other", NOW))
+    source, foreign = await stored(store), await stored(store, podcast_id="other")
+    old = a_post(source, "old", created_at=NOW - 7 * DAY - HOUR)
+    edge = a_post(source, "edge", created_at=NOW - 7 * DAY)
+    await with_posts(store, source, old, edge)
+    await with_posts(store, foreign, a_post(foreign))
+
+    assert [article.body for article in (await aggregated(store)).created] == ["edge"]
+    assert await store.articles.newest("other", limit=10) == []
+    assert await store.articles.count(source.id) == 1
+
+
+async def test_a3_a_hash_that_exists_is_linked_to_that_article(store: Store):
+    source = await stored(store)
+    first, second = a_post(source, "one"), a_post(source, "two")
+    source = await with_posts(store, source, first)
+    (article,) = (await aggregated(store)).created
+
+    def the_same_again(_: Source, posts: Sequence[Post]) -> list[Article]:
+        (post,) = posts
+        return [replace(article, id="another id", title="Other", post_ids=(post.id,))]
+
+    await with_posts(store, source, second)
+    done = await store.articles.aggregate(
+        "default", created_after=NOW - DAY, make=the_same_again
+    )
+
+    assert done == Aggregation((), 1)
+    (found,) = await store.articles.newest("default", limit=10)
+    assert replace(found, post_ids=()) == replace(article, post_ids=())
+    assert set(found.post_ids) == {first.id, second.id}
+    assert (await aggregated(store)).linked_posts == 0
+
+
+async def test_a3_an_aggregation_that_breaks_links_nothing(store: Store):
+    first, second = await stored(store), await stored(store)
+    for source in (first, second):
+        await with_posts(store, source, a_post(source))
+    before = await everything(store)
+
+    def broken(source: Source, posts: Sequence[Post]) -> list[Article]:
+        if source.id == second.id:
+            raise RuntimeError("broken")
+        return articles_from(source, posts, NOW, POLICY)
+
+    with pytest.raises(RuntimeError):
+        await store.articles.aggregate("default", created_after=NOW - DAY, make=broken)
+
+    assert await everything(store) == before
+
+
+async def test_a3_marking_processed_twice_changes_nothing(store: Store):
+    source = await stored(store)
+    await with_posts(store, source, a_post(source, "a"), a_post(source, "b"))
+    done, open_ = (await aggregated(store)).created
+
+    assert await store.articles.mark_processed("default", [done.id, done.id], NOW) == 1
+    after = await everything(store)
+    assert await store.articles.mark_processed("default", [done.id], NOW + DAY) == 0
+    assert await store.articles.mark_processed("default", [], NOW) == 0
+
+    assert await everything(store) == after
+    unprocessed = await store.articles.newest("default", processed=False, limit=10)
+    processed = await store.articles.newest("default", processed=True, limit=10)
+    assert [article.id for article in unprocessed] == [open_.id]
+    assert [(article.id, article.is_processed) for article in processed] == [(done.id, True)]
+
+
+async def test_u2_articles_of_another_podcast_cannot_be_marked(store: Store):
+    await store.people.save_podcast(Podcast("other", "default", "Other", NOW))
+    source, foreign = await stored(store), await stored(store, podcast_id="other")
+    for one in (source, foreign):
+        await with_posts(store, one, a_post(one))
+    (mine,) = (await aggregated(store)).created
+    (theirs,) = (await aggregated(store, "other")).created
+
+    for wrong in (theirs.id, "nonsense"):
+        with pytest.raises(NotFound, match=wrong):
+            await store.articles.mark_processed("default", [mine.id, wrong], NOW)
+
+    assert len(await store.articles.newest("default", processed=False, limit=10)) == 1
+
+
+async def test_articles_and_posts_are_listed_newest_first_page_by_page(store: Store):
+    source = await stored(store)
+    moments = [NOW - n * HOUR for n in range(5)]
+    posts = [a_post(source, str(n), created_at=at) for n, at in enumerate(moments)]
+    await with_posts(store, source, *posts)
+    for post in reversed(posts):
+        at = post.created_at
+        await store.articles.aggregate(
+            "default",
+            created_after=at,
+            make=lambda s, p, at=at: articles_from(s, p[:1], at, POLICY),
+        )
+
+    pages = [await store.posts.newest(podcast_id="default", limit=2)]
+    while pages[-1]:
+        last = pages[-1][-1].id
+        pages.append(await store.posts.newest(podcast_id="default", limit=2, before=last))
+
+    assert [post.body for page in pages for post in page] == list("01234")
+    first = await store.articles.newest("default", limit=3)
+    rest = await store.articles.newest("default", limit=3, before=first[-1].id)
+    assert len(first) + len(rest) == 5
+    ids = [article.id for article in (*first, *rest)]
+    assert ids == sorted(ids, reverse=True)

@@ -1,0 +1,208 @@
+"""What is past its time goes, bite by bite, and stays known (C1-C3, D1)."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from headwater.model import Article, OutcomeKind, Podcast, Post, Source
+from headwater.store import Session, Store
+from headwater.store.cleanup import old_articles, old_polls, old_posts, old_processed
+from tests.store.pieces import DAY, HOUR, NOW, a_post, a_success, bodies, rows, stored, with_posts
+
+MS = timedelta(milliseconds=1)
+LIMIT = 1000
+
+
+async def with_article(store: Store, source: Source, *posts: Post, **changes: Any) -> str:
+    """Store posts and one article of all of them; answer its id."""
+    article = Article(
+        **{
+            "id": f"article {posts[0].body}",
+            "source_id": source.id,
+            "title": "t",
+            "body": posts[0].body,
+            "url": source.url,
+            "published_at": None,
+            "author": None,
+            "content_hash": posts[0].content_hash,
+            "created_at": NOW,
+            "post_ids": tuple(post.id for post in posts),
+        }
+        | changes
+    )
+    await with_posts(store, source, *posts)
+    await store.articles.aggregate(
+        source.podcast_id, created_after=NOW - 999 * DAY, make=lambda _s, _p: [article]
+    )
+    return article.id
+
+
+async def articles(store: Store) -> set[str]:
+    return {row[0] for row in await rows(store, "SELECT id FROM articles")}
+
+
+async def test_c1_an_unprocessed_article_goes_by_its_publication_else_its_creation(store: Store):
+    source = await stored(store)
+    limit = NOW - 7 * DAY
+    cases: Sequence[tuple[str, datetime | None, datetime]] = [
+        ("published at the limit", limit, NOW),
+        ("published before it", limit - MS, NOW),
+        ("published after it, created long ago", limit + MS, NOW - 30 * DAY),
+        ("undated at the limit", None, limit),
+        ("undated before it", None, limit - MS),
+    ]
+    for body, published_at, created_at in cases:
+        post = a_post(source, body)
+        changes = {"id": body, "published_at": published_at, "created_at": created_at}
+        await with_article(store, source, post, **changes)
+
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 2
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 0
+
+    gone = {"published before it", "undated before it"}
+    kept = {body for body, *_ in cases} - gone
+    assert await articles(store) == kept
+    assert set(await bodies(store, source)) == kept
+
+
+async def test_c1_posts_of_a_deleted_article_go_and_shared_ones_stay(store: Store):
+    source = await stored(store)
+    mine, shared = a_post(source, "mine"), a_post(source, "shared")
+    old = await with_article(store, source, mine, shared, created_at=NOW - 8 * DAY)
+    young = await with_article(store, source, a_post(source, "young"))
+
+    def share(session: Session) -> None:
+        sql = "INSERT INTO post_articles (post_id, article_id) VALUES (:post, :article)"
+        session.execute(sql, {"post": shared.id, "article": young})
+
+    await store.database.write(share)
+
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 1
+
+    assert await articles(store) == {young}
+    assert await bodies(store, source) == ["shared", "young"]
+    assert await rows(store, "SELECT mark FROM tombstones") == [(mine.content_hash[:32],)]
+    links = await rows(store, "SELECT post_id FROM post_articles WHERE article_id = :a", a=old)
+    assert links == []
+    # still linked, so it is not aggregated again
+    assert await rows(store, "SELECT count(*) FROM posts WHERE NOT is_linked") == [(0,)]
+
+
+async def test_c1_processed_articles_stay_unless_retention_is_set(store: Store):
+    source = await stored(store)
+    post = a_post(source, "read", created_at=NOW - 90 * DAY)
+    article = await with_article(store, source, post, created_at=NOW - 90 * DAY)
+    await store.articles.mark_processed("default", [article], NOW - 30 * DAY)
+
+    for bite in (old_articles(7), old_posts(7), old_processed(30)):
+        assert await store.clean(bite, NOW, LIMIT) == 0
+    assert await bodies(store, source) == ["read"]
+
+    assert await store.clean(old_processed(29), NOW, LIMIT) == 1
+    assert await articles(store) == set()
+    assert await bodies(store, source) == []
+    assert await rows(store, "SELECT mark FROM tombstones") == [(post.content_hash[:32],)]
+
+
+async def test_c1_retention_leaves_unprocessed_articles_alone(store: Store):
+    source = await stored(store)
+    await with_article(store, source, a_post(source), created_at=NOW - 90 * DAY)
+
+    assert await store.clean(old_processed(1), NOW, LIMIT) == 0
+
+
+async def test_c2_unlinked_posts_go_by_their_creation_and_linked_ones_stay(store: Store):
+    source = await stored(store)
+    limit = NOW - 7 * DAY
+    linked = a_post(source, "linked", created_at=NOW - 30 * DAY)
+    await with_article(store, source, linked)
+    await with_posts(
+        store,
+        source,
+        a_post(source, "at the limit", created_at=limit, published_at=NOW - 30 * DAY),
+        a_post(source, "before it", created_at=limit - MS, published_at=NOW),
+        a_post(source, "young", created_at=NOW - HOUR),
+    )
+
+    assert await store.clean(old_posts(7), NOW, LIMIT) == 1
+    assert await store.clean(old_posts(7), NOW, LIMIT) == 0
+
+    assert await bodies(store, source) == ["at the limit", "linked", "young"]
+
+
+async def test_c1_c2_every_podcast_has_its_own_age_limit(store: Store):
+    limits = {"default": None, "short": 1, "long": 30, "none": 0}
+    for name, days in limits.items():
+        podcast = Podcast(name, "default", name, NOW, max_article_age_days=days)
+        await store.people.save_podcast(podcast)
+        for age in (0, 2, 10, 40):
+            source = await stored(store, podcast_id=name)
+            at = NOW - age * DAY - HOUR
+            loose = a_post(source, f"{name} {age} loose", created_at=at)
+            linked = a_post(source, f"{name} {age} linked", created_at=at)
+            await with_posts(store, source, loose, linked)
+            await store.database.write(lambda s, post=linked: _linked(s, post))
+
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 10
+    assert await store.clean(old_posts(7), NOW, LIMIT) == 10
+
+    kept = ["default 0", "default 2", "long 0", "long 10", "long 2", "short 0"]
+    found = [row[0] for row in await rows(store, "SELECT body FROM posts")]
+    assert sorted(found) == [f"{name} {state}" for name in kept for state in ("linked", "loose")]
+    assert len(await articles(store)) == len(kept)
+
+
+def _linked(session: Session, post: Post) -> None:
+    """An article of one post, as old as it."""
+    session.execute(
+        """INSERT INTO articles (id, source_id, title, body, url, content_hash, created_at)
+        SELECT id, source_id, title, body, url, content_hash, created_at FROM posts
+        WHERE id = :id""",
+        {"id": post.id},
+    )
+    session.execute("INSERT INTO post_articles VALUES (:id, :id)", {"id": post.id})
+    session.execute("UPDATE posts SET is_linked = TRUE WHERE id = :id", {"id": post.id})
+
+
+async def test_c3_a_bite_takes_no_more_than_its_limit(store: Store):
+    source = await stored(store)
+    old = NOW - 10 * DAY
+    posts = [a_post(source, f"post {n}", created_at=old) for n in range(25)]
+    await with_posts(store, source, *posts)
+
+    taken = [await store.clean(old_posts(7), NOW, 10) for _ in range(4)]
+
+    assert taken == [10, 10, 5, 0]
+    assert await rows(store, "SELECT count(*) FROM tombstones") == [(25,)]
+
+
+async def test_c3_a_bite_of_articles_takes_no_more_than_its_limit(store: Store):
+    source = await stored(store)
+    posts = [a_post(source, f"post {n}", created_at=NOW - 10 * DAY) for n in range(7)]
+    await with_posts(store, source, *posts)
+    for post in posts:
+        await store.database.write(lambda s, post=post: _linked(s, post))
+
+    assert [await store.clean(old_articles(7), NOW, 3) for _ in range(4)] == [3, 3, 1, 0]
+
+
+async def test_the_poll_history_is_bounded(store: Store):
+    source = await stored(store)
+    for age in (20, 16, 14, 0):
+        current = await store.sources.get(source.id)
+        await store.record(a_success(current, started_at=NOW - age * DAY, duration_ms=age))
+
+    assert await store.clean(old_polls(14), NOW, 1) == 1
+    assert await store.clean(old_polls(14), NOW, LIMIT) == 1
+    assert await store.clean(old_polls(14), NOW, LIMIT) == 0
+
+    kept = await store.polls.newest(source.id, limit=10)
+    assert [poll.duration_ms for poll in kept] == [0, 14]
+    assert kept[0].outcome is OutcomeKind.UNCHANGED
+
+
+async def test_cleaning_an_empty_database_is_nothing(store: Store):
+    await store.people.remove_podcast("default")
+
+    for bite in (old_articles(7), old_posts(7), old_processed(7), old_polls(7)):
+        assert await store.clean(bite, NOW, LIMIT) == 0

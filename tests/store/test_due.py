@@ -1,0 +1,304 @@
+"""Which sources are due: the SQL, its Python twin, and what it costs (S2, S3, S5, S9)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import NotFound
+from headwater.model import Hold, Source, SourceType
+from headwater.rules.policy import Policy
+from headwater.rules.politeness import hold_seconds
+from headwater.rules.schedule import due_at, effective_interval, is_due
+from headwater.store import Session, Store
+from tests.store.pieces import DAY, HOUR, MINUTE, NOW, a_source, stored
+
+MS = timedelta(milliseconds=1)
+POLICY = Policy()
+
+
+@st.composite
+def watched(draw: st.DrawFn) -> Source:
+    """A source in any state that schedules, often within a millisecond of being due."""
+    own_hold = st.builds(
+        lambda until, set_at: Hold(NOW + until, NOW + set_at, "busy"),
+        st.sampled_from([-HOUR, -MS, timedelta(0), MS, HOUR]),
+        st.sampled_from([-HOUR, timedelta(0), HOUR]),
+    )
+    source = a_source(
+        enabled=draw(st.booleans() | st.just(True)),
+        poll_interval_minutes=draw(st.sampled_from([1, 30, 60, 1440, 525_600])),
+        consecutive_failures=draw(st.sampled_from([0, 0, 1, 2, 5, 26, 27, 28, 63, 64, 10**9])),
+        max_backoff_hours=draw(st.sampled_from([None, None, 1, 6, 24, 1_000_000])),
+        requested_at=draw(st.sampled_from([None, None, None, NOW - DAY, NOW])),
+        hold=draw(st.none() | own_hold),
+    )
+    offsets = st.sampled_from([-DAY, -MS, timedelta(0), MS, 4 * 1000 * MS, DAY])
+    ages = st.one_of(
+        st.none(),
+        offsets,
+        offsets.map(lambda offset: effective_interval(source, draw(policies)) + offset),
+        st.integers(-(10**9), 10**11).map(lambda ms: ms * MS),
+    )
+    age = draw(ages)
+    return replace(source, last_polled=None if age is None else NOW - age)
+
+
+policies = st.sampled_from([Policy(max_backoff_hours=hours) for hours in (1, 24, 1_000_000)])
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(sources=st.lists(watched(), max_size=30), policy=policies)
+async def test_s2_the_due_query_agrees_with_the_rule(
+    store: Store, sources: Sequence[Source], policy: Policy
+):
+    await store.database.write(lambda s: s.execute("DELETE FROM sources"))
+    await store.sources.add_many(sources)
+
+    found = await store.sources.due(NOW, policy)
+
+    wanted = {
+        source.id: due_at(source, policy)
+        for source in sources
+        if is_due(source, NOW, policy) and hold_seconds(source.hold, NOW) <= 0
+    }
+    assert {due.id: due.overdue_since for due in found} == wanted
+    assert len(found) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("changes", "interval"),
+    [
+        ({"poll_interval_minutes": 30}, 30 * MINUTE),
+        ({"poll_interval_minutes": 60, "consecutive_failures": 1}, 2 * HOUR),
+        ({"poll_interval_minutes": 60, "consecutive_failures": 5}, DAY),
+        ({"poll_interval_minutes": 60, "consecutive_failures": 10**9}, DAY),
+        ({"consecutive_failures": 10, "max_backoff_hours": 6}, 6 * HOUR),
+        ({"poll_interval_minutes": 2880, "consecutive_failures": 3}, 2 * DAY),
+        (
+            {"poll_interval_minutes": 600, "consecutive_failures": 3, "max_backoff_hours": 1},
+            10 * HOUR,
+        ),
+    ],
+)
+async def test_s3_a_source_is_due_at_the_very_millisecond(
+    store: Store, changes: dict[str, Any], interval: timedelta
+):
+    source = await stored(store, last_polled=NOW, **changes)
+
+    assert await store.sources.due(NOW + interval - MS, POLICY) == []
+    assert [due.id for due in await store.sources.due(NOW + interval, POLICY)] == [source.id]
+
+
+async def test_s2_a_due_source_carries_what_its_lane_needs(store: Store):
+    source = await stored(store, poll_delay_seconds=7)
+    tweets = await stored(store, type=SourceType.TWITTER, url="@ann", host="x.com")
+    nowhere = await stored(store, url="nonsense", host=None, requested_at=NOW - MINUTE)
+
+    due = {found.id: found for found in await store.sources.due(NOW, POLICY)}
+
+    assert due[source.id].lane == source.host
+    assert due[source.id].delay_seconds == 7
+    assert not due[source.id].requested
+    assert due[tweets.id].lane == "x.com/default"
+    assert due[nowhere.id].lane is None
+    assert due[nowhere.id].requested
+    assert due[nowhere.id].overdue_since == NOW - MINUTE
+
+
+async def test_s9_a_request_makes_even_a_disabled_source_due(store: Store):
+    off = await stored(store, enabled=False, last_polled=NOW)
+    fresh = await stored(store, last_polled=NOW)
+
+    await store.sources.request([off.id, fresh.id], NOW)
+
+    assert {due.id for due in await store.sources.due(NOW, POLICY)} == {off.id, fresh.id}
+    assert {due.id for due in await store.sources.requested(NOW, POLICY)} == {off.id, fresh.id}
+    assert await store.sources.requested(NOW, POLICY, since=NOW + MS) == []
+
+
+async def test_s9_a_new_key_requests_the_enabled_x_sources_of_its_owner(store: Store):
+    tweets = await stored(store, type=SourceType.TWITTER, url="@ann", last_polled=NOW)
+    off = await stored(store, type=SourceType.TWITTER, url="@bob", enabled=False)
+    feed = await stored(store, last_polled=NOW)
+
+    assert await store.sources.request_twitter("default", NOW) == 1
+    assert await store.sources.request_twitter("nobody", NOW) == 0
+
+    assert (await store.sources.get(tweets.id)).requested_at == NOW
+    assert (await store.sources.get(off.id)).requested_at is None
+    assert (await store.sources.get(feed.id)).requested_at is None
+
+
+async def test_p9_a_source_on_a_hold_of_its_own_is_not_due_even_if_requested(store: Store):
+    hold = Hold(until=NOW + HOUR, set_at=NOW, reason="429")
+    held = await stored(store, last_polled=NOW - DAY, requested_at=NOW, hold=hold)
+
+    assert await store.sources.due(NOW, POLICY) == []
+    assert await store.sources.requested(NOW, POLICY) == []
+    assert [due.id for due in await store.sources.due(NOW + HOUR, POLICY)] == [held.id]
+
+
+async def test_one_source_can_be_looked_at_due_or_not(store: Store):
+    source = await stored(store, last_polled=NOW, poll_interval_minutes=30)
+
+    due = await store.sources.due_one(source.id, POLICY)
+
+    assert due.overdue_since == NOW + 30 * MINUTE
+    with pytest.raises(NotFound):
+        await store.sources.due_one("nobody", POLICY)
+
+
+async def test_s2_polls_in_the_future_are_brought_back_once(store: Store):
+    tolerated = await stored(store, last_polled=NOW + timedelta(seconds=5))
+    future = await stored(store, last_polled=NOW + timedelta(seconds=5) + MS)
+    failing = await stored(store, last_polled=NOW + DAY, consecutive_failures=3)
+    capped = await stored(
+        store, last_polled=NOW + DAY, consecutive_failures=3, max_backoff_hours=2
+    )
+    past = await stored(store, last_polled=NOW - DAY)
+
+    assert await store.sources.bring_back(NOW) == 3
+    assert await store.sources.bring_back(NOW) == 0
+
+    for moved in (future, failing, capped):
+        assert await store.sources.get(moved.id) == replace(moved, last_polled=NOW)
+    for kept in (tolerated, past):
+        assert await store.sources.get(kept.id) == kept
+
+
+async def test_p6_jitter_is_drawn_once_and_only_for_enabled_strangers(store: Store):
+    stranger = await stored(store, last_polled=None)
+    await stored(store, last_polled=None, enabled=False)
+    await stored(store)
+
+    assert await store.sources.without_contact(10) == [stranger]
+    await store.sources.set_contact([replace(stranger, last_polled=NOW - MINUTE)])
+    await store.sources.set_contact([replace(stranger, last_polled=NOW)])
+
+    assert (await store.sources.get(stranger.id)).last_polled == NOW - MINUTE
+    assert await store.sources.without_contact(10) == []
+
+
+class Watching:
+    """A session that notes every statement on its way."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.seen: list[tuple[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def fetch(self, sql: str, params: Any = None) -> Any:
+        self.seen.append((sql, params or {}))
+        return self._session.fetch(sql, params or {})
+
+    def execute(self, sql: str, params: Any = None) -> int:
+        self.seen.append((sql, params or {}))
+        return self._session.execute(sql, params or {})
+
+
+async def plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plans of every statement that an operation of the store runs."""
+    database = store.database
+    watched: list[Watching] = []
+
+    def watching(session: Session) -> Session:
+        watched.append(Watching(session))
+        return watched[-1]  # type: ignore[return-value]
+
+    read, write = database.read, database.write
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "read", lambda f: read(lambda s: f(watching(s))))
+        patch.setattr(database, "write", lambda f: write(lambda s: f(watching(s))))
+        await work()
+
+    def explained(session: Session) -> list[str]:
+        explain = "EXPLAIN QUERY PLAN " if session.kind == "sqlite" else "EXPLAIN "
+        return [
+            "\n".join(str(row[-1]) for row in session.fetch(explain + sql, params))
+            for one in watched
+            for sql, params in one.seen
+        ]
+
+    found = await read(explained)
+    assert found
+    return found
+
+
+async def many_sources(store: Store) -> None:
+    """Fill the table with sources in every state, few of them due, and refresh the statistics."""
+    states: list[dict[str, Any]] = [
+        {"last_polled": NOW - MINUTE},
+        {"last_polled": NOW - MINUTE, "consecutive_failures": 4},
+        {"last_polled": NOW - MINUTE, "consecutive_failures": 4, "max_backoff_hours": 2},
+        {"last_polled": NOW - MINUTE, "enabled": False},
+    ]
+    quiet = [a_source(**states[n % len(states)]) for n in range(8000)]
+    await store.sources.add_many([*quiet, a_source(), a_source(last_polled=None)])
+    await store.database.write(lambda s: s.execute("ANALYZE"))
+
+
+async def test_s5_no_branch_of_due_reads_the_whole_table(
+    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    await many_sources(store)
+
+    async def look() -> None:
+        assert len(await store.sources.due(NOW, POLICY)) == 1
+
+    (plan,) = await plans(store, look, monkeypatch)
+
+    for index in (
+        "sources_backoff_due",
+        "sources_cap_due",
+        "sources_last_polled",
+        "sources_requested",
+    ):
+        assert index in plan, plan
+    assert _full_scans(plan, kind) == [], plan
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("bring_back", "sources_last_polled"),
+        ("without_contact", "sources_no_contact"),
+        ("requested", "sources_requested"),
+    ],
+)
+async def test_s5_what_every_tick_asks_uses_an_index(
+    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch, name: str, index: str
+):
+    await many_sources(store)
+    work = {
+        "bring_back": lambda: store.sources.bring_back(NOW),
+        "without_contact": lambda: store.sources.without_contact(100),
+        "requested": lambda: store.sources.requested(NOW, POLICY),
+    }[name]
+
+    for plan in await plans(store, work, monkeypatch):
+        assert index in plan, plan
+        assert _full_scans(plan, kind) == [], plan
+
+
+def _full_scans(plan: str, kind: str) -> list[str]:
+    """The lines of a plan that read all sources."""
+    lines = [line.strip() for line in plan.splitlines()]
+    if kind == "postgres":
+        return [line for line in lines if "Seq Scan on sources" in line]
+    tables = ("sources", "s")
+    return [
+        line
+        for line in lines
+        if line.startswith(tuple(f"SCAN {table}" for table in tables))
+        and not ("sources_no_contact" in line)  # a partial index: it holds nothing else
+        and line.split()[1] in tables
+    ]

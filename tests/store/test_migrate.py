@@ -1,0 +1,171 @@
+"""A database follows the program's schema, whole or not at all (K7)."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import SchemaTooNew, StoreError
+from headwater.store import Store, open_database
+from headwater.store.migrate import newest_version, statements
+from headwater.store.sqlite import SqliteDatabase
+from tests.postgres import PostgresServer
+from tests.store.pieces import StoreClock, a_post, everything, rows, stored, with_posts
+
+STARS = """-- What people think of a source; a semicolon; does not end a statement here.
+ALTER TABLE sources ADD COLUMN stars INTEGER NOT NULL DEFAULT 3;
+
+UPDATE sources SET label = 'one; two', stars = 5;
+"""
+BROKEN = """ALTER TABLE sources ADD COLUMN moons INTEGER;
+DELETE FROM posts;
+INSERT INTO nowhere VALUES (1);
+"""
+
+
+@pytest.fixture
+def newer(kind: str, tmp_path: Path) -> Path:
+    """The program's migrations and one more."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(SqliteDatabase.migrations.parent / kind, folder)
+    number = newest_version(folder) + 1
+    (folder / f"{number:04d}_stars.sql").write_text(STARS)
+    (folder / "README.md").write_text("not a migration")
+    return folder
+
+
+def opened(url: str, folder: Path | None = None) -> Store:
+    database = open_database(url)
+    if folder is not None:
+        database.migrations = folder
+    return Store(database, StoreClock())
+
+
+@pytest.fixture
+def empty_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Makes a database without any schema at every call and answers its URL."""
+    if kind == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        return server.new_database
+    return lambda: f"sqlite:///{tmp_path}/new/{len(list(tmp_path.glob('new/*')))}.db"
+
+
+async def test_k7_an_empty_database_gets_the_newest_schema_once(empty_url: Callable[[], str]):
+    async with opened(empty_url()) as store:
+        assert await store.schema() == (0, 1)
+        assert await store.prepare() == (0, 1)
+        assert await store.prepare() == (1, 1)
+        assert await store.schema() == (1, 1)
+        assert len(await store.people.users()) == 1
+
+
+async def test_k7_a_database_with_rows_is_upgraded_in_place(store: Store, url: str, newer: Path):
+    source = await stored(store, label="before")
+    await with_posts(store, source, a_post(source))
+    before = await everything(store)
+
+    async with opened(url, newer) as upgraded:
+        assert await upgraded.schema() == (1, 2)
+        assert await upgraded.prepare() == (1, 2)
+        assert await rows(upgraded, "SELECT label, stars FROM sources") == [("one; two", 5)]
+
+    after = await everything(store)
+    assert before.pop("sources") != after.pop("sources")
+    assert before == after
+    # the indexes live on: what is due is still found
+    assert (await store.sources.get(source.id)).label == "one; two"
+
+
+async def test_k7_a_migration_that_fails_leaves_the_old_schema_and_every_row(
+    store: Store, url: str, newer: Path
+):
+    source = await stored(store)
+    await with_posts(store, source, a_post(source))
+    before = await everything(store)
+    (newer / "0003_broken.sql").write_text(BROKEN)
+
+    async with opened(url, newer) as upgraded:
+        with pytest.raises(StoreError, match="nowhere"):
+            await upgraded.prepare()
+        assert await upgraded.schema() == (1, 3)
+        assert await everything(upgraded) == before
+
+        (newer / "0003_broken.sql").unlink()
+        assert await upgraded.prepare() == (1, 2)
+
+
+async def test_k7_an_older_program_refuses_a_newer_schema(store: Store, url: str, newer: Path):
+    await stored(store)
+    async with opened(url, newer) as upgraded:
+        await upgraded.prepare()
+    before = await everything(store)
+
+    with pytest.raises(SchemaTooNew, match="schema 2, this program knows 1") as caught:
+        await store.prepare()
+
+    assert "\n" not in str(caught.value)
+    assert await everything(store) == before
+    assert await rows(store, "SELECT version FROM schema_version ORDER BY version") == [(1,), (2,)]
+
+
+async def test_k7_programs_that_start_at_once_take_turns(empty_url: Callable[[], str]):
+    for _ in range(5):
+        url = empty_url()
+        stores = [opened(url) for _ in range(4)]
+        versions = await asyncio.gather(*(store.prepare() for store in stores))
+        for store in stores:
+            await store.close()
+
+        assert sorted(versions) == [(0, 1), (1, 1), (1, 1), (1, 1)]
+
+
+PREPARE = """
+import asyncio, sys
+from headwater.clock import SystemClock
+from headwater.store import Store, open_database
+
+async def main():
+    async with Store(open_database(sys.argv[1]), SystemClock()) as store:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(*await store.prepare(), flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_k7_processes_that_start_at_once_take_turns(empty_url: Callable[[], str]):
+    url, pipe = empty_url(), asyncio.subprocess.PIPE
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PREPARE, url, stdin=pipe, stdout=pipe, stderr=pipe
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout
+        assert await process.stdout.readline() == b"ready\n"
+
+    told = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
+
+    assert sorted(out for out, _ in told) == [b"0 1\n", b"1 1\n", b"1 1\n"], told
+    async with opened(url) as store:
+        assert await store.schema() == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ("", []),
+        ("-- nothing\n", []),
+        ("A;\nB;", ["A", "B"]),
+        ("A\n  b; -- why\n\nC;\n", ["A\n  b", "C"]),
+        ("A 'x; y';\n", ["A 'x; y'"]),
+    ],
+)
+def test_a_script_is_cut_into_statements(script: str, found: list[Any]):
+    assert statements(script) == found

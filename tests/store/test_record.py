@@ -1,0 +1,413 @@
+"""What a poll decided becomes stored: all of it or nothing, each poll for itself (K1, K5, D4, D5)."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headwater.errors import DatabaseUnavailable, StoreError
+from headwater.model import (
+    FailureType,
+    Hold,
+    LateKeys,
+    Outcome,
+    OutcomeKind,
+    Podcast,
+    SkipReason,
+    Source,
+    SourceType,
+    Validators,
+    Visit,
+)
+from headwater.store import Session, Store
+from headwater.store.record import record
+from tests.store.pieces import (
+    DAY,
+    GONE,
+    HOUR,
+    NOW,
+    ODD_TEXT,
+    a_failure,
+    a_post,
+    a_source,
+    a_success,
+    bodies,
+    everything,
+    rows,
+    stored,
+    with_posts,
+)
+
+
+def a_rich_success(source: Source) -> Outcome:
+    """A poll that writes to every table it can."""
+    outcome = a_success(source, [a_post(source, "one"), a_post(source, "two")])
+    after = replace(
+        outcome.source,
+        validators=Validators('"v2"', "Mon, 16 Feb 2026 07:00:00 GMT"),
+        body_hash="b" * 64,
+        seen_keys=("k1", "k2"),
+        late_keys_kept=True,
+        permanent_kind=None,
+    )
+    lane = source.host or "nowhere"
+    visit = Visit(lane, NOW, next_allowed_at=NOW + HOUR, succeeded=True, resolved=True)
+    return replace(
+        outcome,
+        source=after,
+        skipped={SkipReason.ALREADY_SEEN: 3, SkipReason.TOO_OLD: 1},
+        late_keys=LateKeys(remember=("k1", "k2")),
+        visits=(visit,),
+        hold=Hold(NOW + HOUR, NOW, "429"),
+        hold_lane=lane,
+        redirected_to="https://example.org/new",
+    )
+
+
+async def test_everything_a_poll_decided_is_stored(store: Store):
+    source = await stored(store, requested_at=NOW - HOUR, consecutive_failures=4)
+    outcome = a_rich_success(source)
+
+    assert await store.record(outcome) == outcome
+
+    assert await store.sources.get(source.id) == replace(outcome.source, generation=1)
+    found = await store.posts.newest(source_id=source.id, limit=10)
+    assert set(found) == set(outcome.posts)
+    assert await rows(store, "SELECT key FROM late_keys ORDER BY key") == [("k1",), ("k2",)]
+    (poll,) = await store.polls.newest(source.id, limit=10)
+    assert (poll.outcome, poll.status, poll.size) == (OutcomeKind.STORED, 200, 4711)
+    assert (poll.started_at, poll.duration_ms) == (NOW - timedelta(seconds=1), 412)
+    assert (poll.new_posts, poll.skipped) == (2, outcome.skipped)
+    assert (poll.failure_type, poll.failure_kind, poll.error) == (None, None, None)
+    assert poll.redirected_to == "https://example.org/new"
+    lane = await store.hosts.get(source.host or "")
+    assert lane.hold == outcome.hold
+    assert lane.next_allowed_at == NOW + HOUR
+    assert lane.next_allowed_set_at == lane.last_success_at == lane.resolved_at == NOW
+
+
+async def test_a_failure_is_stored_with_its_story(store: Store):
+    source = await stored(store)
+    hold = Hold(NOW + HOUR, NOW, "slow down")
+    outcome = a_failure(source, GONE)
+    after = replace(
+        outcome.source,
+        enabled=False,
+        disabled_reason="Auto-disabled after 1 consecutive 410 errors",
+        permanent_failures=1,
+        permanent_kind="410",
+        hold=hold,
+    )
+
+    await store.record(replace(outcome, source=after))
+
+    assert await store.sources.get(source.id) == replace(after, generation=1)
+    (poll,) = await store.polls.newest(source.id, limit=10)
+    assert poll.outcome is OutcomeKind.FAILED
+    assert (poll.failure_type, poll.failure_kind) == (FailureType.PERMANENT, "410")
+    assert (poll.status, poll.error) == (410, "HTTP 410 Gone")
+
+
+async def test_s9_a_poll_clears_the_request(store: Store):
+    source = await stored(store)
+    await store.sources.request([source.id], NOW)
+
+    await store.record(a_success(await store.sources.get(source.id)))
+
+    assert (await store.sources.get(source.id)).requested_at is None
+
+
+class BrokenSession:
+    """A session that fails at its n-th statement that writes."""
+
+    def __init__(self, session: Session, steps: int) -> None:
+        self._session = session
+        self._left = steps
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def execute(self, sql: str, params: Any = None) -> int:
+        self._step()
+        return self._session.execute(sql, params or {})
+
+    def execute_many(self, sql: str, rows: Any) -> None:
+        self._step()
+        self._session.execute_many(sql, rows)
+
+    def _step(self) -> None:
+        if self._left == 0:
+            raise RuntimeError("broken")
+        self._left -= 1
+
+
+async def test_k1_a_poll_that_breaks_at_any_step_leaves_nothing(store: Store):
+    source = await stored(store)
+    outcome = a_rich_success(source)
+    before = await everything(store)
+    steps = 0
+    while True:
+        try:
+            await store.database.write(
+                lambda s: record(BrokenSession(s, steps), [outcome])  # type: ignore[arg-type]
+            )
+        except RuntimeError:
+            assert await everything(store) == before, f"step {steps}"
+            steps += 1
+        else:
+            break
+    assert steps >= 6
+    assert await bodies(store, source) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda outcome: replace(outcome, source=replace(outcome.source, last_error="\ud800")),
+        lambda outcome: replace(outcome, posts=(replace(outcome.posts[0], title=None),)),
+        lambda outcome: replace(outcome, duration_ms=2**70),
+        lambda outcome: replace(outcome, skipped={"odd": object()}),
+    ],
+    ids=["surrogate", "no title", "huge number", "not JSON"],
+)
+async def test_k5_a_bad_result_harms_no_other(store: Store, broken: Any):
+    sources = [await stored(store) for _ in range(5)]
+    outcomes = [a_success(source, [a_post(source)]) for source in sources]
+    outcomes[2] = broken(outcomes[2])
+
+    results = await asyncio.gather(*map(store.record, outcomes), return_exceptions=True)
+
+    assert isinstance(results[2], Exception)
+    assert results[:2] + results[3:] == outcomes[:2] + outcomes[3:]
+    assert [len(await bodies(store, source)) for source in sources] == [1, 1, 0, 1, 1]
+    assert await store.sources.get(sources[2].id) == sources[2]
+    assert await store.polls.newest(sources[2].id, limit=1) == []
+
+
+async def test_k5_a_result_stored_before_the_database_went_away_counts_as_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    sources = [await stored(store) for _ in range(3)]
+    outcomes = [a_success(source, [a_post(source)]) for source in sources]
+    outcomes[1] = replace(outcomes[1], duration_ms=2**70)
+    write, calls = store.database.write, list[Any]()
+
+    async def away_at_the_fourth(work: Any) -> Any:
+        calls.append(work)  # all three together, then one by one
+        if len(calls) == 4:
+            raise DatabaseUnavailable("gone for a moment")
+        return await write(work)
+
+    monkeypatch.setattr(store.database, "write", away_at_the_fourth)
+    results = await asyncio.gather(*map(store.record, outcomes), return_exceptions=True)
+
+    assert results[0] == outcomes[0]
+    assert isinstance(results[1], Exception)
+    assert results[2] == outcomes[2]
+
+
+async def test_k5_a_database_that_refuses_says_so_in_one_line(store: Store):
+    source = await stored(store)
+    post = replace(a_post(source), title=None)  # type: ignore[arg-type]
+
+    with pytest.raises(StoreError) as caught:
+        await store.record(a_success(source, [post]))
+
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"url": "https://elsewhere.example.org/rss"},
+        {"type": SourceType.WEBSITE},
+        {"enabled": False},
+        {"generation": 1},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+async def test_d4_a_result_is_discarded_when_the_source_was_edited(
+    store: Store, changes: dict[str, Any]
+):
+    source = await stored(store)
+    edited = await store.sources.edit(source.id, lambda current: replace(current, **changes))
+    before = await everything(store)
+
+    result = await store.record(a_rich_success(source))
+
+    assert not result.recorded
+    assert result.posts == ()
+    assert await everything(store) == before
+    assert await store.sources.get(source.id) == edited
+
+
+async def test_d4_a_result_is_discarded_when_the_source_is_gone(store: Store):
+    source, other = await stored(store), await stored(store)
+    await store.sources.remove(source.id)
+
+    gone, kept = await asyncio.gather(
+        store.record(a_rich_success(source)), store.record(a_success(other, [a_post(other)]))
+    )
+
+    assert not gone.recorded
+    assert kept.recorded
+    assert await store.posts.count() == 1
+    assert (await store.hosts.get(source.host or "")).hold is None
+
+
+async def test_d4_of_two_results_for_one_source_the_second_is_discarded(store: Store):
+    source = await stored(store)
+    first, second = a_success(source, [a_post(source, "1")]), a_success(source, [a_post(source)])
+
+    results = await asyncio.gather(store.record(first), store.record(second))
+    late = await store.record(second)
+
+    assert [result.recorded for result in (*results, late)] == [True, False, False]
+    assert await bodies(store, source) == ["1"]
+    assert (await store.sources.get(source.id)).generation == 1
+
+
+async def test_d4_a_person_s_settings_neither_discard_a_result_nor_are_overwritten(store: Store):
+    source = await stored(store)
+    settings: dict[str, Any] = {
+        "label": "New label",
+        "poll_interval_minutes": 5,
+        "poll_delay_seconds": 0,
+        "max_failures": 9,
+        "max_backoff_hours": 3,
+        "late_entry_hours": 4,
+        "aggregate": False,
+    }
+    await store.sources.edit(source.id, lambda current: replace(current, **settings))
+
+    result = await store.record(a_success(source, [a_post(source)]))
+
+    assert result.recorded
+    after = await store.sources.get(source.id)
+    assert {name: getattr(after, name) for name in settings} == settings
+    assert after.last_polled == NOW
+
+
+async def test_posts_are_unique_per_source(store: Store):
+    one, other = await stored(store), await stored(store)
+    first = a_post(one, title="First")
+    one = await with_posts(store, one, first)
+    await with_posts(store, one, a_post(one, title="Again", created_at=NOW + DAY))
+    await with_posts(store, other, a_post(other))
+
+    assert await store.posts.newest(source_id=one.id, limit=10) == [first]
+    assert await store.posts.count(other.id) == 1
+    assert await store.posts.count() == 2
+
+
+async def a_deduping_podcast(store: Store) -> Podcast:
+    podcast = Podcast("p", "default", "Deduping", NOW, dedupe_across_sources=True)
+    await store.people.save_podcast(podcast)
+    return podcast
+
+
+async def test_d5_within_one_batch_the_podcast_stores_a_hash_once(store: Store):
+    podcast = await a_deduping_podcast(store)
+    sources = [await stored(store, podcast_id=podcast.id) for _ in range(3)]
+    outsider = await stored(store)
+    outcomes = [
+        a_success(source, [a_post(source, "same"), a_post(source, source.id)])
+        for source in (*sources, outsider)
+    ]
+    outcomes = [replace(outcome, dedupe_in_podcast=True) for outcome in outcomes]
+
+    results = await asyncio.gather(*map(store.record, outcomes))
+
+    assert [len(result.posts) for result in results] == [2, 1, 1, 2]
+    assert await rows(store, "SELECT count(*) FROM posts WHERE body = 'same'") == [(2,)]
+
+
+async def test_d5_a_twin_stored_since_the_poll_looked_counts_as_a_duplicate(store: Store):
+    podcast = await a_deduping_podcast(store)
+    first, second = [await stored(store, podcast_id=podcast.id) for _ in range(2)]
+    await with_posts(store, first, a_post(first, "same"))
+    outcome = a_success(second, [a_post(second, "same")], dedupe_in_podcast=True)
+
+    result = await store.record(replace(outcome, skipped={SkipReason.DUPLICATE: 1}))
+
+    assert result.recorded
+    assert result.posts == ()
+    assert result.kind is OutcomeKind.UNCHANGED
+    assert result.skipped == {SkipReason.DUPLICATE: 2}
+    (poll,) = await store.polls.newest(second.id, limit=1)
+    assert (poll.outcome, poll.new_posts) == (OutcomeKind.UNCHANGED, 0)
+    assert poll.skipped == result.skipped
+
+
+async def test_d5_off_every_source_keeps_its_own(store: Store):
+    first, second = await stored(store), await stored(store)
+
+    await asyncio.gather(*(store.record(a_success(s, [a_post(s)])) for s in (first, second)))
+
+    assert await store.posts.count() == 2
+
+
+async def test_m6_any_text_comes_back_as_it_went_in(store: Store):
+    source = await stored(store, label=ODD_TEXT)
+    long = (ODD_TEXT * 20_000)[:1_048_576]
+    post = a_post(source, long, title=ODD_TEXT, author=ODD_TEXT, url=f"https://x.org/{ODD_TEXT}")
+    outcome = a_success(source, [post])
+    after = replace(
+        outcome.source, last_seen_id=ODD_TEXT, validators=Validators(ODD_TEXT), seen_keys=(ODD_TEXT,)
+    )
+
+    await store.record(replace(outcome, source=after))
+
+    assert await store.posts.newest(source_id=source.id, limit=1) == [post]
+    assert await store.sources.get(source.id) == replace(after, generation=1)
+
+
+async def test_m8_a_huge_feed_is_stored_in_one_poll(store: Store):
+    source = await stored(store)
+    posts = [a_post(source, f"entry {n}") for n in range(20_000)]
+
+    await store.record(a_success(source, posts))
+
+    assert await store.posts.count(source.id) == 20_000
+
+
+async def test_r8_late_keys_are_remembered_renewed_and_forgotten(store: Store):
+    source = await stored(store)
+    first = a_success(source, late_keys=LateKeys(remember=("old", "kept")))
+    await store.record(first)
+
+    later = NOW + 31 * DAY
+    source = await store.sources.get(source.id)
+    second = a_success(source, late_keys=LateKeys(remember=("kept", "new")))
+    await store.record(replace(second, source=replace(second.source, last_polled=later)))
+    assert await rows(store, "SELECT key FROM late_keys ORDER BY key") == [("kept",), ("new",)]
+
+    source = await store.sources.get(source.id)
+    await store.record(a_success(source, late_keys=LateKeys(forget_all=True)))
+    assert await rows(store, "SELECT key FROM late_keys") == []
+
+
+async def test_p9_a_hold_without_a_lane_is_the_source_s_own(store: Store):
+    source = await stored(store)
+    hold = Hold(NOW + HOUR, NOW, "429")
+    outcome = a_failure(source, hold=hold)
+
+    await store.record(replace(outcome, source=replace(outcome.source, hold=hold)))
+
+    assert (await store.sources.get(source.id)).hold == hold
+    assert await store.hosts.all() == []
+
+
+async def test_many_polls_at_once_are_all_stored(store: Store):
+    sources = [a_source() for _ in range(700)]
+    await store.sources.add_many(sources)
+
+    results = await asyncio.gather(
+        *(store.record(a_success(s, [a_post(s, "a"), a_post(s, "b")])) for s in sources)
+    )
+
+    assert all(result.recorded for result in results)
+    assert await store.posts.count() == 1400
+    assert await rows(store, "SELECT count(*) FROM polls") == [(700,)]
