@@ -1,6 +1,6 @@
 """Steady state: the whole poll path against a bare loop over the same HTTP client, one core.
 
-    python -m bench.steady [HOSTS] [ROUNDS]
+python -m bench.steady [HOSTS] [ROUNDS]
 """
 
 import asyncio

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import cast
 
 import uvloop
 
@@ -43,7 +44,7 @@ class Answerer(asyncio.Protocol):
     NOT_MODIFIED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
         self.buffer = b""
 
     def data_received(self, data: bytes) -> None:

@@ -54,6 +54,11 @@ class Server:
                 return value.decode()
         return None
 
+    async def settled(self):
+        """Wait until all connections are closed."""
+        while self.tasks:
+            await asyncio.sleep(0)
+
     async def connected(self, reader, writer):
         self.connections += 1
         self.tasks.add(asyncio.current_task())
@@ -113,8 +118,9 @@ async def visit(*answers, headers=None, path="/feed", **limits):
 class NameServer(asyncio.DatagramProtocol):
     """Answers from a table of (name, type) or name -> code, addresses or silence."""
 
-    def __init__(self, table):
+    def __init__(self, table, ttl_seconds=0):
         self.table = table
+        self.ttl_seconds = ttl_seconds
         self.asked = []
         self.address = ""
 
@@ -141,22 +147,21 @@ class NameServer(asyncio.DatagramProtocol):
         kind = struct.unpack(">H", data[at + 1 : at + 3])[0]
         return ".".join(labels).lower(), kind, data[12 : at + 5]
 
-    @staticmethod
-    def records(addresses, kind):
+    def records(self, addresses, kind):
         packed = [ip_address(address).packed for address in addresses]
         size = 4 if kind == A else 16
         return [
-            struct.pack(">HHHIH", 0xC00C, kind, 1, 0, size) + one
+            struct.pack(">HHHIH", 0xC00C, kind, 1, self.ttl_seconds, size) + one
             for one in packed
             if len(one) == size
         ]
 
 
 @asynccontextmanager
-async def name_server(table):
+async def name_server(table, ttl_seconds=0):
     loop = asyncio.get_running_loop()
     transport, server = await loop.create_datagram_endpoint(
-        lambda: NameServer(table), local_addr=("127.0.0.1", 0)
+        lambda: NameServer(table, ttl_seconds), local_addr=("127.0.0.1", 0)
     )
     server.address = "127.0.0.1:{}".format(transport.get_extra_info("sockname")[1])
     try:

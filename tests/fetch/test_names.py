@@ -161,6 +161,17 @@ async def test_h5_closing_ends_questions_that_are_still_open():
         await names.addresses("slow.test")
 
 
+@pytest.mark.parametrize(("ttl_seconds", "questions"), [(60, 2), (0, 6)])
+async def test_h5_an_answer_is_remembered_as_long_as_it_says(ttl_seconds, questions):
+    async with (
+        name_server({"news.test": ["8.8.8.8", "2001:4860::1"]}, ttl_seconds) as server,
+        SystemNames(nameservers=[server.address]) as names,
+    ):
+        for _ in range(3):
+            assert len(await names.addresses("news.test")) == 2
+        assert len(server.asked) == questions
+
+
 def test_h5_names_resolve_under_uvloop_too():
     uvloop = pytest.importorskip("uvloop")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

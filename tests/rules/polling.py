@@ -12,11 +12,12 @@ from headwater.model import (
     FailureType,
     Outcome,
     Post,
+    SkipReason,
     Source,
     Subject,
     Validators,
 )
-from headwater.rules.admission import Known, link_mark, mark, sift
+from headwater.rules.admission import Known, admit, link_mark, mark, sift
 from headwater.rules.failure import classify
 from headwater.rules.outcome import failed, succeeded
 from headwater.rules.policy import Policy
@@ -78,6 +79,15 @@ def succeed(
 def unchanged(source: Source, now: datetime = NOW) -> Outcome:
     """The outcome of a poll that was answered with 304."""
     return succeed(source, now=now, status=304, unchanged=True, validators=source.validators)
+
+
+def skips(
+    source: Source, *entries: Entry, known: Known | None = None, **podcast: Any
+) -> dict[SkipReason, int]:
+    """The skips of a poll at NOW that brought these entries to a podcast like this."""
+    sifted = sift(source, entries, NOW, POLICY)
+    admission = admit(a_subject(source, **podcast), sifted, known or Known(), NOW, POLICY)
+    return dict(admission.skipped)
 
 
 def known_from(posts: Iterable[Post], late_keys: Iterable[str] = ()) -> Known:

@@ -22,7 +22,12 @@ SEEN: dict[str, Any] = {
     "last_success_at": NOW,
     "generation": 7,
 }
-UNSEEN: dict[str, Any] = {"last_seen_id": None, "seen_keys": (), "validators": Validators(), "body_hash": None}
+UNSEEN: dict[str, Any] = {
+    "last_seen_id": None,
+    "seen_keys": (),
+    "validators": Validators(),
+    "body_hash": None,
+}
 REASON = "Auto-disabled after 5 consecutive 404 errors"
 
 

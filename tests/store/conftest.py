@@ -33,7 +33,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def new_url(kind: str, request: pytest.FixtureRequest) -> Callable[[], str]:
     """Makes a migrated, empty database of this kind at every call and answers its URL."""
-    return request.getfixturevalue(f"new_{kind}")  # type: ignore[no-any-return]
+    make: Callable[[], str] = request.getfixturevalue(f"new_{kind}")
+    return make
 
 
 @pytest.fixture

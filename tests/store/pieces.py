@@ -4,26 +4,33 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from headwater.model import (
     Failure,
     FailureType,
+    Hold,
+    LateKeys,
     Outcome,
     OutcomeKind,
     Post,
+    SkipReason,
     Source,
-    SourceType,
+    Validators,
+    Visit,
 )
-from headwater.rules.admission import content_hash, timed_id
 from headwater.store import Session, Store
+from tests import factories
 
-NOW = datetime(2026, 2, 16, 8, 0, tzinfo=UTC)
+NOW = factories.NOW
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 TIMEOUT = Failure(FailureType.TRANSIENT, "timeout", "timed out after 10 s")
 GONE = Failure(FailureType.PERMANENT, "410", "HTTP 410 Gone", status=410)
-ODD_TEXT = "Grüße 👩‍🚀🏳️‍🌈 \U0010ffff שלום \u202eabc\u202c e\u0301 ﷽ 'quote\" \\ % :name \ufeff \t\n end"
+ODD_TEXT = (
+    "Grüße 👩‍🚀🏳️‍🌈 \U0010ffff שלום \u202eabc\u202c e\u0301 ﷽ "
+    "'quote\" \\ % %s :name ? \ufeff \t\n end"
+)
 
 _numbers = itertools.count()
 
@@ -49,19 +56,16 @@ class StoreClock:
 
 
 def a_source(**changes: Any) -> Source:
-    """A feed that was polled before, with an id of its own."""
+    """A feed with an id and a host of its own, polled an hour ago."""
     number = next(_numbers)
-    url = f"https://feed{number}.example.org/rss"
-    source = Source(
-        id=f"00000000-0000-4000-8000-{number:012d}",
-        podcast_id="default",
-        type=SourceType.RSS,
-        url=url,
-        created_at=NOW - DAY,
-        host=f"feed{number}.example.org",
-        last_polled=NOW - HOUR,
-    )
-    return replace(source, **changes)
+    host = f"feed{number}.example.org"
+    plain: dict[str, Any] = {
+        "id": f"00000000-0000-4000-8000-{number:012d}",
+        "url": f"https://{host}/rss",
+        "host": host,
+        "last_polled": NOW - HOUR,
+    }
+    return factories.a_source(**plain | changes)
 
 
 async def stored(store: Store, **changes: Any) -> Source:
@@ -72,20 +76,8 @@ async def stored(store: Store, **changes: Any) -> Source:
 
 
 def a_post(source: Source, body: str = "Some news", **changes: Any) -> Post:
-    """A post of a source, created now."""
-    digest = content_hash(body)
-    post = Post(
-        id=timed_id(changes.get("created_at", NOW), source.id, digest),
-        source_id=source.id,
-        title="A title",
-        body=body,
-        url=f"{source.url}#{digest[:6]}",
-        published_at=NOW - HOUR,
-        author="Ann",
-        content_hash=digest,
-        created_at=NOW,
-    )
-    return replace(post, **changes)
+    """A post of a source."""
+    return factories.a_post(source_id=source.id, body=body, **changes)
 
 
 def a_success(source: Source, posts: Sequence[Post] = (), **changes: Any) -> Outcome:
@@ -96,7 +88,7 @@ def a_success(source: Source, posts: Sequence[Post] = (), **changes: Any) -> Out
         last_success_at=NOW,
         first_poll_done=True,
         requested_at=None,
-        last_seen_id="2026-02-16T07:00:00.000Z",
+        last_seen_id="2026-02-17T11:00:00.000Z",
     )
     outcome = Outcome(
         before=source,
@@ -109,6 +101,31 @@ def a_success(source: Source, posts: Sequence[Post] = (), **changes: Any) -> Out
         duration_ms=412,
     )
     return replace(outcome, **changes)
+
+
+def a_rich_success(source: Source) -> Outcome:
+    """A poll that writes to every table it can."""
+    outcome = a_success(source, [a_post(source, "one"), a_post(source, "two")])
+    after = replace(
+        outcome.source,
+        validators=Validators('"v2"', "Mon, 16 Feb 2026 07:00:00 GMT"),
+        body_hash="b" * 64,
+        seen_keys=("k1", "k2"),
+        late_keys_kept=True,
+        permanent_kind=None,
+    )
+    lane = source.host or "nowhere"
+    visit = Visit(lane, NOW, next_allowed_at=NOW + HOUR, succeeded=True, resolved=True)
+    return replace(
+        outcome,
+        source=after,
+        skipped={SkipReason.ALREADY_SEEN: 3, SkipReason.TOO_OLD: 1},
+        late_keys=LateKeys(remember=("k1", "k2")),
+        visits=(visit,),
+        hold=Hold(NOW + HOUR, NOW, "429"),
+        hold_lane=lane,
+        redirected_to="https://example.org/new",
+    )
 
 
 def a_failure(source: Source, failure: Failure = TIMEOUT, **changes: Any) -> Outcome:

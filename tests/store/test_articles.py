@@ -76,9 +76,7 @@ async def test_a3_a_hash_that_exists_is_linked_to_that_article(store: Store):
         return [replace(article, id="another id", title="Other", post_ids=(post.id,))]
 
     await with_posts(store, source, second)
-    done = await store.articles.aggregate(
-        "default", created_after=NOW - DAY, make=the_same_again
-    )
+    done = await store.articles.aggregate("default", created_after=NOW - DAY, make=the_same_again)
 
     assert done == Aggregation((), 1)
     (found,) = await store.articles.newest("default", limit=10)
@@ -142,12 +140,8 @@ async def test_articles_and_posts_are_listed_newest_first_page_by_page(store: St
     posts = [a_post(source, str(n), created_at=at) for n, at in enumerate(moments)]
     await with_posts(store, source, *posts)
     for post in reversed(posts):
-        at = post.created_at
-        await store.articles.aggregate(
-            "default",
-            created_after=at,
-            make=lambda s, p, at=at: articles_from(s, p[:1], at, POLICY),
-        )
+        make = partial(articles_from, now=post.created_at, policy=POLICY)
+        await store.articles.aggregate("default", created_after=post.created_at, make=make)
 
     pages = [await store.posts.newest(podcast_id="default", limit=2)]
     while pages[-1]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from headwater.model import Article, OutcomeKind, Podcast, Post, Source
@@ -141,7 +142,7 @@ async def test_c1_c2_every_podcast_has_its_own_age_limit(store: Store):
             loose = a_post(source, f"{name} {age} loose", created_at=at)
             linked = a_post(source, f"{name} {age} linked", created_at=at)
             await with_posts(store, source, loose, linked)
-            await store.database.write(lambda s, post=linked: _linked(s, post))
+            await store.database.write(partial(_linked, post=linked))
 
     assert await store.clean(old_articles(7), NOW, LIMIT) == 10
     assert await store.clean(old_posts(7), NOW, LIMIT) == 10
@@ -181,7 +182,7 @@ async def test_c3_a_bite_of_articles_takes_no_more_than_its_limit(store: Store):
     posts = [a_post(source, f"post {n}", created_at=NOW - 10 * DAY) for n in range(7)]
     await with_posts(store, source, *posts)
     for post in posts:
-        await store.database.write(lambda s, post=post: _linked(s, post))
+        await store.database.write(partial(_linked, post=post))
 
     assert [await store.clean(old_articles(7), NOW, 3) for _ in range(4)] == [3, 3, 1, 0]
 

@@ -1,6 +1,7 @@
 """Listens for requests; starting, signals and logs are the program's, not the library's."""
 
 import ipaddress
+import os
 import socket  # noqa: TID251 - listens, and never visits anybody (N1)
 from contextlib import AbstractContextManager, nullcontext
 
@@ -42,7 +43,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        number = getattr(error, "errno", None)
+        reason = os.strerror(number) if number is not None and number > 0 else str(error)
         raise ConfigError(
             f"cannot listen on {host} port {port}: {reason}; app.server.port takes another one",
             field="app.server.port",

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 from typer.exceptions import TyperException
@@ -46,11 +47,9 @@ def _told(error: BaseException) -> int:
         error = error.exceptions[0]
     message, code = _meaning(error)
     if message:
-        try:
+        with suppress(OSError, ValueError):  # nobody reads it
             sys.stderr.write(f"headwater: {without_secrets(message)}\n")
             sys.stderr.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads it
     return code
 
 
@@ -77,6 +76,6 @@ def _meaning(error: BaseException) -> tuple[str, int]:
 
 def _let_go_of_output() -> int:
     """The reader went away: write nothing more, and let nobody complain at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

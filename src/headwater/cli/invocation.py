@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +28,15 @@ class Invocation:
     podcast: str
     log_level: LogLevel | None
 
+    @property
+    def options(self) -> dict[str, object]:
+        """The settings that were given as options."""
+        return {"app.database-url": self.database_url, "app.log.level": self.log_level}
+
     @cached_property
     def settings(self) -> Settings:
         """The settings, options included."""
-        options = {"app.database-url": self.database_url, "app.log.level": self.log_level}
-        return load_settings(config_file=self.config_file, options=options)
+        return load_settings(config_file=self.config_file, options=self.options)
 
     def do(self, work: Callable[[App], Awaitable[T]]) -> T:
         """Open the app, do some work with it, close it again, and answer what came of it."""
@@ -59,11 +64,10 @@ def invocation(ctx: typer.Context) -> Invocation:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run on the fastest event loop there is."""
-    try:
+    factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    with suppress(ImportError):
         import uvloop  # not on every system
 
         factory = uvloop.new_event_loop
-    except ImportError:
-        factory = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(work)

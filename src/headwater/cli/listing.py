@@ -25,7 +25,7 @@ from headwater.store.sources import SourceFilter
 
 commands = typer.Typer()
 PANEL = "Sources"
-Id = Annotated[str, typer.Argument(help="Id, the beginning of one, or the URL.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id, the beginning of one, or the URL.")]
 _COLUMNS = (
     output.Column("ID"),
     output.Column("Health"),
@@ -159,7 +159,7 @@ def _row(view: SourceView, now: datetime) -> list[output.Cell]:
 
 def _last_poll(view: SourceView, now: datetime) -> str:
     source = view.source
-    polled = source.first_poll_done or source.consecutive_failures > 0 or source.last_error
+    polled = source.last_success_at or source.consecutive_failures or source.last_error
     return words.when(source.last_polled if polled else None, now)
 
 

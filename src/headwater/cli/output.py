@@ -14,6 +14,7 @@ from rich.text import Text
 
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Cell = str | Text
+_LEAST_WIDTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def drawn_table(
     columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, title: str = ""
 ) -> Table:
     """A table for a terminal; text is never taken for markup."""
+    texts = [[c if isinstance(c, Text) else Text(_flat(c)) for c in row] for row in rows]
     table = Table(
         box=box.SIMPLE_HEAD,
         header_style="bold",
@@ -90,18 +92,35 @@ def drawn_table(
         title_justify="left",
         pad_edge=False,
     )
-    for column in columns:
+    widths = _widths(columns, texts, console().width)
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(
             Text(column.name),
             justify=column.justify,
             no_wrap=True,
             overflow="ellipsis",
-            ratio=None,
-            min_width=12 if column.shrinks else None,
+            width=width,
         )
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(_flat(cell)) for cell in row))
+    for row in texts:
+        table.add_row(*row)
     return table
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
+    """What each column needs; where that is too much, the wide ones share what is left."""
+    needed = [
+        max([len(column.name), *(row[index].cell_len for row in rows)])
+        for index, column in enumerate(columns)
+    ]
+    left = room - 3 * len(columns)  # borders and padding
+    left -= sum(width for width, column in zip(needed, columns, strict=True) if not column.shrinks)
+    widths = list(needed)
+    wide_ones = sorted((i for i, c in enumerate(columns) if c.shrinks), key=needed.__getitem__)
+    for position, index in enumerate(wide_ones):
+        share = max(left // (len(wide_ones) - position), _LEAST_WIDTH)
+        widths[index] = min(needed[index], share)
+        left -= widths[index]
+    return widths
 
 
 def show_card(fields: Mapping[str, Cell | None], *, title: Cell) -> None:

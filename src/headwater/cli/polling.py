@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from headwater.api.schemas import PollOut
 from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import Invocation, invocation
-from headwater.cli.polling_work import Polls, poll_all
 from headwater.cli.progress import Watched, watch
+from headwater.cli.rounds import Polls, poll_all
 from headwater.errors import UsageError
 from headwater.model import OutcomeKind, Subject
 from headwater.operations.overview import list_sources
 from headwater.operations.polling import PollReport
 from headwater.operations.sources import find_source
 from headwater.store.sources import SourceFilter
-from rich.text import Text
 
 commands = typer.Typer()
 _COLUMNS = (
@@ -87,7 +87,10 @@ def _show(watched: Watched, *, json: bool) -> None:
     reports = watched.reports
     if json:
         output.show_json(
-            [{"sourceId": r.source.id, "url": r.source.url, **PollOut.of(r).plain()} for r in reports]
+            [
+                {"sourceId": r.source.id, "url": r.source.url, **PollOut.of(r).plain()}
+                for r in reports
+            ]
         )
     else:
         _show_table(reports)

@@ -10,8 +10,10 @@ from headwater import __version__
 from headwater.cli import (
     articles,
     demo,
+    listing,
     people,
     polling,
+    previewing,
     serving,
     sources,
     subscriptions,
@@ -22,7 +24,9 @@ from headwater.settings import LogLevel
 
 _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, deduplicated posts."
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
-_GROUPS = (serving, polling, sources, articles, subscriptions, people, upkeep, demo)
+_GROUPS = (
+    serving, demo, polling, previewing, listing, sources, subscriptions, articles, people, upkeep,
+)  # fmt: skip
 
 
 def create_program() -> typer.Typer:
@@ -45,7 +49,8 @@ def create_program() -> typer.Typer:
 def _globals(
     ctx: typer.Context,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Configuration file instead of headwater.yaml.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Configuration file instead of headwater.yaml."),
     ] = None,
     database_url: Annotated[
         str | None, typer.Option(metavar="URL", help="sqlite:///file.db or postgresql://…")

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.text import Text
 
 from headwater.cli import output, words
-from headwater.cli.polling_work import Polls
+from headwater.cli.rounds import Polls
 from headwater.model import OutcomeKind
 from headwater.operations.polling import PollReport
 
@@ -54,14 +53,11 @@ def watch(polls: Polls) -> Iterator[Watched]:
         transient=True,
     )
     with bar:
-        task = bar.add_task("", total=polls.found or None, counts=Text(""))
+        task = bar.add_task("", total=polls.found or None, counts="")
         yield Watched(polls, bar, task)
 
 
-def _counts(reports: list[PollReport]) -> Text:
+def _counts(reports: list[PollReport]) -> str:
     counts = Counter(report.outcome for report in reports)
-    text = Text()
-    for kind in OutcomeKind:
-        if counts[kind]:
-            text.append(f"{counts[kind]} {kind} ", style=words.OUTCOME_STYLE[kind])
-    return text
+    styles = words.OUTCOME_STYLE
+    return " ".join(f"[{styles[k]}]{counts[k]} {k}[/]" for k in OutcomeKind if counts[k])

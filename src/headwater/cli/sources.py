@@ -185,9 +185,7 @@ async def _added(call: Invocation, app: App, wanted: SourceSettings) -> Source:
 async def _type_by_visit(app: App, candidate: Source) -> SourceType:
     async with app.network() as network:
         try:
-            return await detect_type(
-                network.fetcher, network.parsers, candidate, app.clock.now()
-            )
+            return await detect_type(network.fetcher, network.parsers, candidate, app.clock.now())
         except FetchError as error:
             kinds = "|".join(SourceType)
             raise HeadwaterError(

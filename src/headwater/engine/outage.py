@@ -88,6 +88,8 @@ class OutageGuard:
             self._end()
         elif outcome.failure is not None and not outcome.failure.local and outcome.recorded:
             self._recent.append((at, outcome))
+            if self.kind is not None and explained_by(outcome.failure, self.kind):
+                self.on_change(self.kind)  # judged before the outage was noticed: give it back too
         while self._recent and self._recent[0][0] <= at - WINDOW_SECONDS:
             self._recent.popleft()
 

@@ -190,8 +190,9 @@ class Service:
         else:
             self.lanes.resume(spread_seconds(len(self.lanes.names())))
         self._run_errand(self.guard.give_back(kind or self._outage or ""))
-        self._outage = kind
-        self.events.tell(EventKind.OUTAGE, self._clock.now(), text=kind)
+        if kind != self._outage:
+            self._outage = kind
+            self.events.tell(EventKind.OUTAGE, self._clock.now(), text=kind)
 
     def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
         errand = asyncio.create_task(work)

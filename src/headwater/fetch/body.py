@@ -7,6 +7,7 @@ from headwater.errors import BrokenBody, FetchError, TooLarge
 from headwater.fetch.faults import NETWORK_ERRORS
 from headwater.fetch.inflate import encoding_of, inflate, inflate_start
 
+_SMALL_BODY = 1_048_576
 _INLINE_INFLATE = 4096  # a larger body is inflated in a thread (H2)
 _MAX_ERROR_BODY = 4096  # bytes of an error that are worth reading (N9)
 _ERROR_BODY_SECONDS = 5.0
@@ -24,24 +25,41 @@ class Stream(Protocol):
         ...
 
 
-async def read_whole(stream: Stream, encoded: str, *, limit: int) -> tuple[bytes, int]:
-    """The body inflated, and its bytes on the wire; both at most `limit`."""
+async def read_whole(
+    stream: Stream, encoded: str, *, limit: int, large: asyncio.Semaphore
+) -> tuple[bytes, int]:
+    """The body inflated, and its bytes on the wire; both at most `limit`.
+
+    Only so many bodies grow large at once, as `large` allows; the others pause (H1).
+    """
     encoding = encoding_of(encoded)
-    pieces = []
-    size = 0
-    while not stream.at_eof():
+    pieces: list[bytes] = []
+    await _read_on(stream, pieces, limit=limit, stop=_SMALL_BODY)
+    if stream.at_eof():
+        return await _inflated(b"".join(pieces), encoding, limit)
+    async with large:
+        await _read_on(stream, pieces, limit=limit, stop=limit + 1)
+        return await _inflated(b"".join(pieces), encoding, limit)
+
+
+async def _read_on(stream: Stream, pieces: list[bytes], *, limit: int, stop: int) -> None:
+    """Read to the end, or until there are `stop` bytes."""
+    size = sum(map(len, pieces))
+    while size < stop and not stream.at_eof():
         pieces.append(await stream.readany())
         size += len(pieces[-1])
         if size > limit:
             raise TooLarge(f"the body is larger than {limit} bytes")
-        if not stream.at_eof():
+        if len(pieces) % 4 == 0:
             await asyncio.sleep(0)  # a body in tiny pieces must not keep the loop busy (H2)
-    body = b"".join(pieces)
+
+
+async def _inflated(body: bytes, encoding: str | None, limit: int) -> tuple[bytes, int]:
     if encoding is None:
-        return body, size
-    if size <= _INLINE_INFLATE:
-        return inflate(body, encoding, limit=limit), size
-    return await asyncio.to_thread(inflate, body, encoding, limit=limit), size
+        return body, len(body)
+    if len(body) <= _INLINE_INFLATE:
+        return inflate(body, encoding, limit=limit), len(body)
+    return await asyncio.to_thread(inflate, body, encoding, limit=limit), len(body)
 
 
 async def read_start(stream: Stream, encoded: str) -> tuple[bytes, int]:

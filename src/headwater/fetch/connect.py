@@ -211,10 +211,7 @@ def judge(host: str, addresses: Sequence[str], allowed: Allowed) -> None:
         why = refusal(address, allowed)
         if why is not None:
             where = host if host == address else f"{host} leads to {address}, which"
-            raise AddressRefused(
-                f"{where} is not a public address ({why}); "
-                "app.fetch.allow-private-networks can allow it"
-            )
+            raise AddressRefused(_refused(where, why))
 
 
 def guarded_socket(allowed: Allowed) -> Callable[[AddrInfoType], socket.socket]:
@@ -224,10 +221,14 @@ def guarded_socket(allowed: Allowed) -> Callable[[AddrInfoType], socket.socket]:
         family, kind, protocol, _, address = info
         why = refusal(str(address[0]), allowed)
         if why is not None:
-            raise Refused(errno.EACCES, f"{address[0]} is not a public address ({why})")
+            raise Refused(errno.EACCES, _refused(str(address[0]), why))
         return socket.socket(family=family, type=kind, proto=protocol)
 
     return open_socket
+
+
+def _refused(where: str, why: str) -> str:
+    return f"{where} is not a public address ({why}); app.fetch.allow-private-networks can allow it"
 
 
 def _few_of_each_family(addresses: Sequence[str]) -> list[str]:

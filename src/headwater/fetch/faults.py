@@ -106,7 +106,7 @@ def _bad_answer(error: ClientResponseError | ClientPayloadError, url: str) -> Fe
 def _connection_fault(error: BaseException, url: str) -> FetchError:
     inner = getattr(error, "os_error", error)
     if isinstance(inner, Refused):
-        return AddressRefused(f"{inner.strerror}: {url}")
+        return AddressRefused(inner.strerror)
     if isinstance(inner, MemoryError) or getattr(inner, "errno", None) in _LOCAL:
         return LocalFault(f"{url} cannot be reached from here: {_reason(error)}")
     return ConnectFailed(f"the connection to {url} failed: {_reason(error)}")

@@ -37,6 +37,7 @@ __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NO_BODY = frozenset({204, 205, 304})
+_MAX_LARGE_BODIES = 16  # at once, of more than a megabyte each (H1)
 _READ_BUFFER = 65_536
 _WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
 _parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
@@ -85,6 +86,7 @@ class Client:
         self._names = names
         self._tls = tls
         self._slots = asyncio.Semaphore(limits.max_connections)
+        self._large = asyncio.Semaphore(_MAX_LARGE_BODIES)
         self._session: ClientSession | None = None
         self._owned = AsyncExitStack()
 
@@ -185,7 +187,7 @@ class Client:
 
     def _fault(self, error: Exception, url: str, *, is_over: bool) -> FetchError:
         if self._session is None:
-            return LocalFault("the client is not open any more")
+            return LocalFault("the client is not open")
         if is_over:
             return TimedOut(f"{url} took more than {self._limits.total_timeout_seconds:g} s")
         if self._limits.proxy is not None and isinstance(error, NameNotFound):
@@ -194,7 +196,7 @@ class Client:
 
     async def _ask(self, visit: Visit, url: WebUrl) -> WebUrl | Response:
         if self._session is None:
-            raise LocalFault("the client is not open yet")
+            raise LocalFault("the client is not open")
         if self._limits.proxy is not None:
             self._judge_literal(url)  # the proxy connects, and looks up names, for itself
         answer = await self._session.get(
@@ -230,7 +232,7 @@ class Client:
         limit = self._limits.max_body_bytes
         if (answer.content_length or 0) > limit:
             raise TooLarge(f"the body is announced with more than {limit} bytes")
-        return await read_whole(answer.content, encoded, limit=limit)
+        return await read_whole(answer.content, encoded, limit=limit, large=self._large)
 
     def _judge_literal(self, url: WebUrl) -> None:
         """Refuse a bad address before its turn is waited for; the socket judges all (N4)."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from headwater.errors import StoreError, UsageError
 from headwater.store.database import Database, Row, Session
 from headwater.store.migrate import migrate, newest_version, schema_version
-from headwater.store.sqlite import SqliteDatabase, SqliteSession
+from headwater.store.sqlite import SqliteDatabase, SqliteFile
 
 # parents first, so that rows find what they point to
 TABLES = (
@@ -49,9 +49,8 @@ def _write_file(source: Session, target: Path) -> int:
 
 
 def _copy_out(source: Session, path: Path) -> int:
-    target = SqliteSession(path)
+    target = SqliteFile(path)
     try:
-        target.execute("PRAGMA journal_mode = DELETE")
         target.execute("BEGIN IMMEDIATE")
         migrate(target, SqliteDatabase.migrations)
         rows = sum(_copy(source, target, table) for table in TABLES)
@@ -64,7 +63,7 @@ def _copy_out(source: Session, path: Path) -> int:
 def _copy_in(target: Session, path: Path) -> int:
     if not path.is_file():
         raise UsageError(f"there is no backup {path}")
-    source = SqliteSession(path)
+    source = SqliteFile(path)
     try:
         _check(source, path)
         for table in reversed(TABLES):
@@ -80,14 +79,11 @@ def _copy_in(target: Session, path: Path) -> int:
     return rows
 
 
-def _check(source: SqliteSession, path: Path) -> None:
-    try:
-        damage = [row[0] for row in source.fetch("PRAGMA integrity_check") if row[0] != "ok"]
-        version = schema_version(source)
-    except Exception as error:
-        raise StoreError(f"{path} is not a headwater backup: {error}") from error
+def _check(source: SqliteFile, path: Path) -> None:
+    damage = [row[0] for row in source.fetch("PRAGMA integrity_check") if row[0] != "ok"]
     if damage:
-        raise StoreError(f"{path} is damaged: {damage[0]}")
+        raise StoreError(f"{path} is damaged: {' '.join(damage[0].split())}")
+    version = schema_version(source)
     newest = newest_version(SqliteDatabase.migrations)
     if version == 0 or version > newest:
         raise StoreError(f"{path} has schema {version}, this program knows 1 to {newest}")
@@ -99,24 +95,26 @@ def _check(source: SqliteSession, path: Path) -> None:
 def _copy(source: Session, target: Session, table: str) -> int:
     target.execute(f"DELETE FROM {table} WHERE TRUE")  # the rows a new database starts with
     columns = _columns(source, table)
-    names = ", ".join(columns)
-    insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join(':' + c for c in columns)})"
+    # SQLite keeps truth as a number, which PostgreSQL does not take for one
+    values = [f":{name} <> 0" if type_ == "boolean" else f":{name}" for name, type_ in columns]
+    names = [name for name, _ in columns]
+    insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
     total = 0
-    for page in _pages(source, table, columns):
-        target.execute_many(insert, [dict(zip(columns, row, strict=True)) for row in page])
+    for page in _pages(source, table, names):
+        target.execute_many(insert, [dict(zip(names, row, strict=True)) for row in page])
         total += len(page)
     return total
 
 
-def _columns(session: Session, table: str) -> list[str]:
-    """The columns that are stored, without those that follow from others."""
+def _columns(session: Session, table: str) -> list[tuple[str, str]]:
+    """The columns that are stored, without those that follow from others, with their types."""
     if session.kind == "sqlite":
         rows = session.fetch(f"PRAGMA table_xinfo({table})")
-        return [row[1] for row in rows if row[6] == 0]
-    sql = """SELECT column_name FROM information_schema.columns
+        return [(row[1], row[2].lower()) for row in rows if row[6] == 0]
+    sql = """SELECT column_name, data_type FROM information_schema.columns
         WHERE table_name = :table AND table_schema = current_schema() AND is_generated = 'NEVER'
         ORDER BY ordinal_position"""
-    return [row[0] for row in session.fetch(sql, {"table": table})]
+    return [(row[0], row[1]) for row in session.fetch(sql, {"table": table})]
 
 
 def _pages(session: Session, table: str, columns: Sequence[str]) -> Iterator[list[Row]]:

@@ -93,6 +93,8 @@ class PostgresDatabase(Database):
 
     def claim(self) -> bool:
         """Take an advisory lock that lives as long as a connection of its own (S10)."""
+        if self._lock is not None:
+            return True
         connection = self.connect().connection
         row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_POLLER_LOCK,)).fetchone()
         if row is None or not row[0]:

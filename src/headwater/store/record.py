@@ -74,7 +74,8 @@ def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
             [
                 name
                 for name, a, b in zip(_POLLED, before, after, strict=True)
-                if a is not b and a != b
+                # a request made while the poll ran is answered by it too (S9, P10)
+                if (a is not b and a != b) or name == "requested_at"
             ]
         )
         row: dict[str, object] = {"id": outcome.source.id}

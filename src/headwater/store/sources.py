@@ -160,7 +160,8 @@ class Sources:
 
     async def without_contact(self, limit: int) -> Sequence[Source]:
         """Enabled sources that were never polled and have no jitter yet (P6)."""
-        sql = f"{_SELECT} WHERE s.enabled AND s.last_polled IS NULL LIMIT :limit"
+        sql = f"""{_SELECT} WHERE s.enabled AND s.default_cap IN (TRUE, FALSE)
+            AND s.last_polled IS NULL LIMIT :limit"""
         rows = await self._database.read(lambda s: s.fetch(sql, {"limit": limit}))
         return [source_from(row) for row in rows]
 

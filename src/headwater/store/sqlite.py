@@ -4,7 +4,8 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
 T = TypeVar("T")
 _BUSY_SECONDS = 5
 _WAL_ATTEMPTS = 5
+_TOLD_LENGTH = 300  # an error can quote a whole row
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PASSING = (
     sqlite3.SQLITE_BUSY,
@@ -31,7 +33,7 @@ class SqliteSession:
 
     kind = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, wal: bool = True) -> None:
         self.connection = sqlite3.connect(
             path,
             timeout=_BUSY_SECONDS,
@@ -40,31 +42,19 @@ class SqliteSession:
             cached_statements=256,
         )
         try:
-            self._prepare()
+            if wal:
+                _switch_to_wal(self.connection)
+            for pragma in (
+                "synchronous = FULL",  # a committed post survives a power cut (K3)
+                "foreign_keys = ON",
+                "temp_store = MEMORY",
+                "cache_size = -32768",
+                "journal_size_limit = 67108864",
+            ):
+                self.connection.execute(f"PRAGMA {pragma}")
         except BaseException:
             self.connection.close()
             raise
-
-    def _prepare(self) -> None:
-        for pragma in (
-            "synchronous = FULL",  # a committed post survives a power cut (K3)
-            "foreign_keys = ON",
-            "temp_store = MEMORY",
-            "cache_size = -32768",
-            "journal_size_limit = 67108864",
-        ):
-            self.connection.execute(f"PRAGMA {pragma}")
-        for attempt in range(_WAL_ATTEMPTS):
-            try:
-                self.connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                # two programs open a new file at once: this pragma gives up where others wait
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == _WAL_ATTEMPTS - 1:
-                    raise
-                self.connection.execute("BEGIN IMMEDIATE")
-                self.connection.execute("ROLLBACK")
-            else:
-                return
 
     def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
         """Run a statement and answer how many rows it touched."""
@@ -91,6 +81,37 @@ class SqliteSession:
         self.connection.close()
 
 
+class SqliteFile(SqliteSession):
+    """A file beside the database, such as a backup: its errors are ours and name it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._named():
+            super().__init__(path, wal=False)  # reading it changes nothing
+
+    def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
+        """Run a statement and answer how many rows it touched."""
+        with self._named():
+            return super().execute(sql, params)
+
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
+        """Run a statement once per row."""
+        with self._named():
+            super().execute_many(sql, rows)
+
+    def fetch(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run a query and answer all its rows."""
+        with self._named():
+            return super().fetch(sql, params)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"the file {self._path} cannot be used: {error}") from error
+
+
 class SqliteDatabase(Database):
     """A SQLite file."""
 
@@ -100,7 +121,10 @@ class SqliteDatabase(Database):
         super().__init__()
         self.path = path
         self._lock: int | None = None
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"there can be no folder {path.parent}: {error.strerror}") from error
 
     def connect(self) -> SqliteSession:
         """Open a connection for the calling thread."""
@@ -108,16 +132,18 @@ class SqliteDatabase(Database):
 
     def translate(self, error: Exception) -> Exception:
         """Tell damage and passing trouble from our own mistakes."""
-        if not isinstance(error, sqlite3.Error):
+        if not isinstance(error, sqlite3.Error | UnicodeDecodeError):
             return error
+        told = "".join(c if c.isprintable() else " " for c in str(error)[:_TOLD_LENGTH])
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _CORRUPT:
+        # a complaint about a name in the schema that is no text is none itself
+        if code in _CORRUPT or isinstance(error, UnicodeDecodeError):
             return DatabaseCorrupt(
-                f"the database {self.path} is damaged ({error}); run `headwater doctor`"
+                f"the database {self.path} is damaged ({told}); run `headwater doctor`"
             )
         if code in _PASSING:
-            return DatabaseUnavailable(f"the database {self.path} cannot be used now: {error}")
-        return StoreError(f"the database {self.path} refused this: {error}")
+            return DatabaseUnavailable(f"the database {self.path} cannot be used now: {told}")
+        return StoreError(f"the database {self.path} refused this: {told}")
 
     def is_broken(self, error: Exception) -> bool:
         """A connection is replaced after damage and input/output errors only."""
@@ -126,7 +152,8 @@ class SqliteDatabase(Database):
 
     def claim(self) -> bool:
         """Lock the file beside the database that stands for the right to poll (S10)."""
-        self._lock = self._locked()
+        if self._lock is None:
+            self._lock = self._locked()
         return self._lock is not None
 
     def is_claimed(self) -> bool:
@@ -147,9 +174,14 @@ class SqliteDatabase(Database):
 
     def faults(self) -> list[str]:
         """Run SQLite's own check, and look for rows that point nowhere."""
-        session = self._session()
-        found = [row[0] for row in session.fetch("PRAGMA integrity_check")]
-        orphans = session.fetch("PRAGMA foreign_key_check")
+        try:
+            session = self._session()
+            found = [row[0] for row in session.fetch("PRAGMA integrity_check")]
+            orphans = session.fetch("PRAGMA foreign_key_check")
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _CORRUPT:
+                raise
+            return [f"too damaged to be checked: {error}"]
         return [f for f in found if f != "ok"] + [f"{row[0]}: row without owner" for row in orphans]
 
     def _locked(self) -> int | None:
@@ -177,6 +209,20 @@ class SqliteDatabase(Database):
             return work(session)
         finally:
             _roll_back(session)
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    for attempt in range(_WAL_ATTEMPTS):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # two programs open a new file at once: the pragma gives up where a transaction waits
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == _WAL_ATTEMPTS - 1:
+                raise
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        else:
+            return
 
 
 def _roll_back(session: Session) -> None:

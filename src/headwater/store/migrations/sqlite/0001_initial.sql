@@ -85,7 +85,6 @@ CREATE INDEX sources_url ON sources (url);
 CREATE INDEX sources_backoff_due ON sources (backoff_due_at) WHERE enabled;
 CREATE INDEX sources_cap_due ON sources (cap_due_at) WHERE enabled AND cap_due_at IS NOT NULL;
 CREATE INDEX sources_last_polled ON sources (default_cap, last_polled) WHERE enabled;
-CREATE INDEX sources_no_contact ON sources (id) WHERE enabled AND last_polled IS NULL;
 CREATE INDEX sources_requested ON sources (requested_at) WHERE requested_at IS NOT NULL;
 
 CREATE TABLE posts (

@@ -1,0 +1,102 @@
+"""The command that runs everything: scheduler and API in one process."""
+
+import asyncio
+import resource
+import signal
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from headwater import __version__, logs
+from headwater.app import open_app
+from headwater.cli import output
+from headwater.cli.invocation import invocation, run
+from headwater.errors import ConfigError
+from headwater.rules.urls import masked
+from headwater.settings import Settings, load_settings
+
+commands = typer.Typer()
+log = logs.get_logger()
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@commands.command(rich_help_panel="Polling", epilog="Example: headwater serve --port 8420")
+def serve(
+    ctx: typer.Context,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
+) -> None:
+    """Poll sources as they fall due and serve the API, until a signal ends it."""
+    call = invocation(ctx)
+    settings = load_settings(
+        config_file=call.config_file,
+        options=call.options | {"app.server.host": host, "app.server.port": port},
+    )
+    logs.configure(settings.log.format, settings.log.level)
+    raise_file_limit()
+    run(_serve(settings))
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system lets us: every lane may hold a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):  # some systems promise more than they give
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def stop_on_signals(*more: signal.Signals) -> asyncio.Event:
+    """An event that the first signal sets; a second one ends the process at once (K4)."""
+    numbers = (*_SIGNALS, *more)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def first(number: int) -> None:
+        stop.set()
+        for other in numbers:
+            loop.remove_signal_handler(other)
+            signal.signal(other, signal.SIG_DFL)
+        log.info("stopping; a second signal ends at once", signal=signal.Signals(number).name)
+
+    for number in numbers:
+        loop.add_signal_handler(number, first, number)
+    return stop
+
+
+async def _serve(settings: Settings) -> None:
+    # the web framework takes a while to import, and no other command needs it
+    from headwater.api.factory import create_api
+    from headwater.api.server import is_loopback, listen, web_server
+
+    server = settings.server
+    if not is_loopback(server.host):
+        raise ConfigError(
+            f"app.server.host: {server.host} can be reached by others, and there are no access "
+            "tokens yet; listen on 127.0.0.1",
+            field="app.server.host",
+        )
+    stop = stop_on_signals()
+    async with open_app(settings) as app, app.service() as service:
+        with listen(server.host, server.port) as listener:
+            web = web_server(create_api(app, service))
+            _announce(settings, listener.getsockname()[1])
+            serving = asyncio.create_task(web.serve(sockets=[listener]))
+            polling = asyncio.create_task(service.run(stop))
+            await asyncio.wait([serving, polling], return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            web.should_exit = True
+            await asyncio.gather(serving, polling)
+    log.info("stopped")
+
+
+def _announce(settings: Settings, port: int) -> None:
+    host = settings.server.host
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    database = masked(settings.database_url)
+    if output.on_terminal():
+        banner = Text("Headwater ", style="bold cyan").append(__version__, style="cyan")
+        banner.append(f"  {url}", style="bold").append(f"  {database}", style="dim")
+        output.say(banner.append("  Ctrl-C stops", style="dim"))
+    log.info("serving", url=url, version=__version__, database=database)

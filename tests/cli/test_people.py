@@ -1,0 +1,58 @@
+"""Users, podcasts and keys."""
+
+SECRET = "AAAAkeyof40charactersthatnobodymaysee"
+
+
+def test_users_are_added_and_removed(cli):
+    assert [user["id"] for user in cli.json("users", "--json")] == ["default"]
+    assert cli("users", "add", "anna").code == 0
+    assert [row[1] for row in cli("users").rows] == ["default", "anna"]
+    assert "already" in cli.fails("users", "add", "anna", code=2)
+    assert cli("users", "remove", "anna", given="n\n").code == 1
+    assert cli("users", "remove", "anna", "--yes").code == 0
+    assert len(cli.json("users", "--json")) == 1
+
+
+def test_podcasts_are_added_edited_and_removed(cli):
+    cli("users", "add", "anna")
+    added = cli(
+        "podcasts", "add", "daily", "--max-article-age-days", 3, "--dedupe", "--user", "anna"
+    )
+    assert added.code == 0
+    (podcast,) = cli.json("podcasts", "--user", "anna", "--json")
+    assert (podcast["name"], podcast["maxArticleAgeDays"]) == ("daily", 3)
+    assert podcast["dedupeAcrossSources"] is True
+    edit = ("podcasts", "edit", "daily", "--user", "anna")
+    assert cli(*edit, "--rename", "weekly", "--no-dedupe").code == 0
+    assert "nothing to change" in cli.fails("podcasts", "edit", "weekly", "--user", "anna", code=2)
+    (podcast,) = cli.json("podcasts", "--user", "anna", "--json")
+    assert (podcast["name"], podcast["dedupeAcrossSources"]) == ("weekly", False)
+    assert cli("podcasts", "remove", "weekly", "--user", "anna", "--yes").code == 0
+    assert cli("podcasts", "--user", "anna").rows == []
+
+
+def test_u6_a_key_comes_from_standard_input_and_is_never_shown(cli):
+    said = cli("keys", "set", "x", given=f"{SECRET}\n")
+    assert said.code == 0
+    assert cli.json("keys", "--json") == [{"provider": "x"}]
+    shown = said.out + cli("keys", "list").out + cli("keys").out + cli("doctor").out
+    assert SECRET not in shown
+    files = [file for file in (cli.folder / "data").iterdir() if file.is_file()]
+    assert files
+    assert all(SECRET.encode() not in file.read_bytes() for file in files)
+    assert cli("keys", "remove", "x").code == 0
+    assert "no key for x" in cli.fails("keys", "remove", "x", code=2)
+
+
+def test_u6_a_key_as_an_argument_is_refused(cli):
+    line = cli.fails("keys", "set", "x", SECRET, code=2)
+    assert "unexpected extra argument" in line
+
+
+def test_an_empty_key_is_refused(cli):
+    cli.fails("keys", "set", "x", code=2, given="\n")
+
+
+def test_s9_sources_that_waited_for_the_key_are_requested(cli):
+    cli("add", "@weirwatch")
+    assert "1 source will be polled" in cli("keys", "set", "x", given=SECRET).out

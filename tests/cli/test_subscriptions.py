@@ -1,0 +1,54 @@
+"""Import and export of OPML."""
+
+OPML = """<?xml version="1.0"?><opml version="2.0"><body>
+<outline text="One" type="rss" xmlUrl="https://one.example/feed?token=secret"/>
+<outline text="Two" type="rss" xmlUrl="https://two.example/feed"/>
+<outline text="Bad" type="rss" xmlUrl="ftp://three.example/feed"/>
+</body></opml>"""
+
+
+def test_import_adds_what_is_new_and_says_what_became_of_the_rest(cli):
+    file = cli.folder / "list.opml"
+    file.write_text(OPML)
+    said = cli("import", file)
+    assert said.code == 0
+    assert [row[0] for row in said.rows] == ["added", "added", "rejected"]
+    items = cli.json("import", file, "--json")["items"]
+    assert [item["outcome"] for item in items] == ["exists", "exists", "rejected"]
+    assert items[0]["sourceId"]
+    assert "ftp" in items[2]["error"]
+
+
+def test_u6_export_has_whole_urls_that_survive_a_round_trip(cli):
+    assert cli("import", "-", given=OPML).code == 0
+    cli("add", "https://page.example/", "--type", "website")
+    exported = cli("export").out
+    assert "https://one.example/feed?token=secret" in exported
+    assert cli("export", "out.opml").out == ""
+    cli("podcasts", "add", "other")
+    assert cli("import", "out.opml", "--podcast", "other").code == 0
+    before = {(s["url"], s["type"]) for s in cli.json("list", "--json")}
+    after = {(s["url"], s["type"]) for s in cli.json("list", "--podcast", "other", "--json")}
+    assert before == after
+    assert len(before) == 3
+
+
+def test_import_with_poll_polls_what_was_added(cli, web):
+    url = web.url("feed.demo")
+    opml = f'<opml version="2.0"><body><outline text="F" xmlUrl="{url}"/></body></opml>'
+    said = cli("import", "-", "--poll", given=opml)
+    assert said.code == 0
+    assert "unchanged" in said.out
+
+
+def test_what_is_no_list_is_refused_in_one_line(cli):
+    cli.fails("import", "-", code=2, given="this is no OPML")
+
+
+def test_nothing_but_rejected_lines_is_a_failure(cli):
+    opml = '<opml version="2.0"><body><outline text="F" xmlUrl="ftp://x/y"/></body></opml>'
+    assert cli("import", "-", given=opml).code == 1
+
+
+def test_export_to_a_place_that_is_not_there_is_one_line(cli):
+    assert "cannot be written" in cli.fails("export", "nowhere/out.opml", code=2)

@@ -1,0 +1,54 @@
+"""What a person sees on a terminal, and the demo."""
+
+import pytest
+
+from tests.cli.conftest import CONFIG
+from tests.cli.running import ESCAPE, on_terminal, process
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "headwater.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_on_a_terminal_tables_are_drawn_and_coloured(folder, web):
+    url = web.url("feed.demo")
+    assert process(folder, "add", url, "--label", "[b]N[/b]", "--include-history").code == 0
+    polled = on_terminal(folder, "poll", "--all")
+    assert polled.code == 0
+    assert "1 poll: 1 stored; 5 new posts" in polled.out
+    listed = on_terminal(folder, "list")
+    assert ESCAPE in listed.out
+    assert "──" in listed.out
+    assert "[b]N[/b]" in listed.out  # a label is text, never markup
+    assert "1 source: 1 ok" in listed.out
+
+
+def test_help_on_a_terminal_is_drawn(folder):
+    shown = on_terminal(folder, "list", "--help")
+    assert shown.code == 0
+    assert "╭" in shown.out
+    assert "Example: headwater list" in shown.out
+
+
+def test_the_demo_in_a_pipe_is_log_lines_and_a_summary(folder):
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    said = process(folder, "demo", "--seconds", "4", TMPDIR=str(scratch))
+    assert (said.code, said.err) == (0, "")
+    assert ESCAPE not in said.out
+    assert "[Polling] stored" in said.out
+    assert "Auto-disabled after 1 consecutive 410 errors" in said.out
+    assert "kind=429" in said.out
+    assert list(scratch.iterdir()) == []
+    assert not (folder / "data").exists()
+
+
+def test_the_demo_on_a_terminal_is_a_picture(folder):
+    shown = on_terminal(folder, "demo", "--seconds", "3")
+    assert shown.code == 0
+    for word in ("birds.demo", "on hold", "backoff", "disabled", "What came of it"):
+        assert word in shown.out

@@ -1,0 +1,97 @@
+"""A service on a real SQLite file, a scripted fetch and virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from headwater.engine.service import Pace, Service
+from headwater.model import Source, Subject
+from headwater.rules.policy import Policy
+from headwater.store import Store, open_database
+from tests.fakes import FakeClock, ScriptedFetch, in_virtual_time
+
+
+@dataclass
+class World:
+    """Everything a test of the engine looks at."""
+
+    service: Service
+    store: Store
+    fetch: ScriptedFetch
+    clock: FakeClock
+
+    async def run(self, seconds: float) -> None:
+        """Let the service run for a while."""
+        stop = asyncio.Event()
+        running = asyncio.create_task(self.service.run(stop))
+        await asyncio.sleep(seconds)
+        stop.set()
+        await running
+
+    async def source(self, source_id: str) -> Source:
+        """A source as it is stored."""
+        return await self.store.sources.get(source_id)
+
+
+Story = Callable[[World], Coroutine[Any, Any, Any]]
+
+
+@dataclass
+class Engine:
+    """Starts and restarts a service over one database file, on a clock that goes on."""
+
+    folder: Path
+    policy: Policy = field(default_factory=Policy)
+    pace: Pace = field(default_factory=Pace)
+    seed: int = 7
+
+    @asynccontextmanager
+    async def started(self, clock: FakeClock) -> AsyncIterator[World]:
+        async with Store(open_database(f"sqlite:///{self.folder / 'test.db'}"), clock) as store:
+            await store.prepare()
+            fetch = ScriptedFetch(clock)
+
+            async def no_key(_: Subject) -> str | None:
+                return None
+
+            async with Service(
+                store=store,
+                fetch=fetch,
+                key_for=no_key,
+                clock=clock,
+                policy=self.policy,
+                pace=self.pace,
+                rng=Random(self.seed),
+            ) as service:
+                yield World(service, store, fetch, clock)
+
+    def play(self, *stories: Story) -> list[Any]:
+        """Tell stories one after another, with a clean restart in between."""
+
+        async def all_of_them() -> list[Any]:
+            clock = FakeClock()
+            results = []
+            for story in stories:
+                async with self.started(clock) as world:
+                    results.append(await story(world))
+            return results
+
+        return in_virtual_time(all_of_them)
+
+    def with_policy(self, **changes: Any) -> "Engine":
+        return replace(self, policy=replace(self.policy, **changes))
+
+    def with_pace(self, **changes: Any) -> "Engine":
+        return replace(self, pace=replace(self.pace, **changes))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """A service with default settings."""
+    return Engine(tmp_path)

@@ -1,0 +1,129 @@
+"""Nobody inside is connected to: by address, by name, by any spelling (N3, N4)."""
+
+import socket
+from ipaddress import ip_network
+
+import pytest
+
+from headwater.errors import AddressRefused, ConnectFailed
+from headwater.fetch.connect import Refused, guarded_socket
+from headwater.fetch.names import SystemNames
+from tests.fetch.loopback import answer, name_server, serving, visitor
+
+ODD_SPELLINGS = [
+    "127.0.0.1",
+    "2130706433",
+    "0x7f000001",
+    "0x7f.0.0.1",
+    "0177.0.0.1",
+    "127.1",
+    "127.0.0.1.",
+    "１２７.０.０.１",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "localhost",
+    "LOCALHOST.",
+    "app.localhost",
+    "user@127.0.0.1",
+    "example.org@127.0.0.1",
+]
+
+
+@pytest.mark.parametrize("host", ODD_SPELLINGS)
+async def test_n4_every_spelling_of_loopback_ends_at_the_same_check(host):
+    async with serving() as server, visitor(allow_private_networks=False) as client:
+        with pytest.raises(AddressRefused, match="loopback"):
+            await client.get(f"http://{host}:{server.port}/feed")
+        assert server.connections == 0
+
+
+async def test_n4_a_name_that_leads_inside_is_refused_without_a_connection():
+    async with (
+        name_server({"inside.test": ["127.0.0.1"]}) as dns,
+        SystemNames(nameservers=[dns.address]) as names,
+        serving() as server,
+        visitor(names=names, allow_private_networks=False) as client,
+    ):
+        with pytest.raises(AddressRefused, match=r"inside\.test leads to 127\.0\.0\.1"):
+            await client.get(f"http://inside.test:{server.port}/feed")
+        assert server.connections == 0
+
+
+@pytest.mark.parametrize("answers", [["127.5.0.1", "127.6.0.1"], ["127.6.0.1", "127.5.0.1"]])
+async def test_n4_one_refused_address_refuses_the_whole_answer(answers):
+    async with (
+        name_server({"mixed.test": answers}) as dns,
+        SystemNames(nameservers=[dns.address]) as names,
+        serving(host="127.5.0.1") as good,
+        visitor(names=names, allow_private_networks=(ip_network("127.5.0.0/16"),)) as client,
+    ):
+        with pytest.raises(AddressRefused):
+            await client.get(f"http://mixed.test:{good.port}/feed")
+        assert good.connections == 0
+
+
+async def test_n4_a_name_with_allowed_addresses_only_is_visited():
+    async with (
+        name_server({"good.test": ["127.5.0.1"]}) as dns,
+        SystemNames(nameservers=[dns.address]) as names,
+        serving(answer("200 OK", b"hello"), host="127.5.0.1") as good,
+        visitor(names=names, allow_private_networks=(ip_network("127.5.0.0/16"),)) as client,
+    ):
+        response = await client.get(f"http://good.test:{good.port}/feed")
+        assert response.body == b"hello"
+        assert good.sent("Host") == f"good.test:{good.port}"
+
+
+async def test_n4_a_second_dns_answer_that_differs_is_judged_again():
+    replies = [["127.5.0.1"], ["127.6.0.1"]]
+
+    class Rebinding:
+        async def addresses(self, host):
+            return replies.pop(0)
+
+    limits = {"allow_private_networks": (ip_network("127.5.0.0/16"),)}
+    async with (
+        serving(answer("200 OK", b"", "Connection: close"), host="127.5.0.1") as good,
+        visitor(names=Rebinding(), **limits) as client,
+    ):
+        url = f"http://rebind.test:{good.port}/feed"
+        await client.get(url)
+        with pytest.raises(AddressRefused):
+            await client.get(url)
+        assert good.connections == 1
+
+
+def test_n4_the_guard_at_the_socket_makes_no_socket_for_a_refused_address():
+    def info(address):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 80)
+
+    guarded = guarded_socket(allowed=False)
+    for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "224.0.0.1"):
+        with pytest.raises(Refused):
+            guarded(info(address))
+    guarded(info("8.8.8.8")).close()  # made, and connected to nobody
+    guarded_socket(allowed=True)(info("127.0.0.1")).close()
+
+
+async def test_n7_a_list_of_a_thousand_addresses_is_not_tried_to_its_end():
+    asked = []
+
+    class Crowd:
+        async def addresses(self, host):
+            return [f"127.5.{number // 250}.{number % 250 + 1}" for number in range(1000)]
+
+    async with serving() as server:
+        port = server.port
+    async with visitor(names=Crowd()) as client:
+        connector = client._session.connector
+        make_socket = connector._socket_factory
+
+        def counted(info):
+            asked.append(info)
+            return make_socket(info)
+
+        connector._socket_factory = counted
+        with pytest.raises(ConnectFailed):
+            await client.get(f"http://crowd.test:{port}/")
+    assert len({info[4][0] for info in asked}) <= 8

@@ -1,0 +1,133 @@
+"""When a source is polled next, and why."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model import Hold, HostState, SourceType
+from headwater.rules.explanation import explain, next_poll_at
+from headwater.rules.policy import HostOverride
+from headwater.rules.schedule import due_at
+from tests.factories import NOW, a_policy, a_source
+
+POLICY = a_policy()
+FREE = HostState("feeds.example.org")
+MINUTE = timedelta(minutes=1)
+
+
+def held(minutes):
+    return Hold(NOW + minutes * MINUTE, NOW - MINUTE, "HTTP 429 Too Many Requests")
+
+
+def resting(minutes):
+    return replace(
+        FREE, next_allowed_at=NOW + minutes * MINUTE, next_allowed_set_at=NOW - 60 * MINUTE
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "state", "expected"),
+    [
+        (a_source(), FREE, None),
+        (a_source(enabled=False, last_polled=NOW), FREE, None),
+        (a_source(last_polled=NOW), FREE, 30),
+        (a_source(last_polled=NOW, consecutive_failures=2), FREE, 120),
+        (a_source(last_polled=NOW - 50 * MINUTE), FREE, -20),
+        (a_source(last_polled=NOW), replace(FREE, hold=held(90)), 90),
+        (a_source(last_polled=NOW), replace(FREE, hold=held(10)), 30),
+        (a_source(last_polled=NOW), replace(FREE, hold=held(-10)), 30),
+        (a_source(last_polled=NOW - 50 * MINUTE), resting(5), 5),
+        (a_source(last_polled=NOW), resting(5), 30),
+        (a_source(last_polled=NOW, hold=held(45)), FREE, 45),
+        (a_source(last_polled=NOW, requested_at=NOW - MINUTE), FREE, 0),
+        (a_source(requested_at=NOW), FREE, 0),
+        (a_source(enabled=False, requested_at=NOW), FREE, 0),
+    ],
+)
+def test_the_next_poll_is_the_later_of_due_and_free(source, state, expected):
+    moment = next_poll_at(source, state, NOW, POLICY)
+    assert moment == (None if expected is None else NOW + expected * MINUTE)
+
+
+@given(
+    st.integers(-3000, 3000),
+    st.integers(0, 12),
+    st.none() | st.integers(-60, 3000),
+    st.none() | st.integers(-60, 3000),
+)
+def test_the_next_poll_is_never_before_the_source_is_due(polled, failures, hold, rest):
+    source = a_source(last_polled=NOW + polled * MINUTE, consecutive_failures=failures)
+    state = FREE if rest is None else resting(rest)
+    state = state if hold is None else replace(state, hold=held(hold))
+    moment, due = next_poll_at(source, state, NOW, POLICY), due_at(source, POLICY)
+    assert moment is not None
+    assert due is not None
+    waits = [NOW + wait * MINUTE for wait in (hold, rest) if wait is not None and wait > 0]
+    assert moment == max([due, *waits])
+
+
+def steps_of(source, state=FREE, policy=POLICY):
+    explanation = explain(source, state, NOW, policy)
+    assert explanation.next_poll_at == next_poll_at(source, state, NOW, policy)
+    return {step.what: step for step in explanation.steps}
+
+
+def test_an_ordinary_source_is_explained_by_its_interval():
+    steps = steps_of(a_source(last_polled=NOW, first_poll_done=True))
+    assert "30 min" in steps["interval"].detail
+    assert steps["last polled"].at == NOW
+    assert steps["due"].at == NOW + 30 * MINUTE
+    assert "feeds.example.org" in steps["lane"].detail
+    assert not {"backoff", "hold", "requested", "disabled"} & steps.keys()
+
+
+def test_a_failing_source_is_explained_by_its_backoff():
+    source = a_source(poll_interval_minutes=60, last_polled=NOW, consecutive_failures=5)
+    steps = steps_of(source)
+    assert "5 failures" in steps["backoff"].detail
+    assert "24 h" in steps["backoff"].detail
+    assert steps["due"].at == NOW + timedelta(hours=24)
+
+
+def test_a_hold_is_explained_by_what_the_host_answered():
+    steps = steps_of(a_source(last_polled=NOW), replace(FREE, hold=held(90)))
+    assert steps["hold"].at == NOW + 90 * MINUTE
+    assert "429" in steps["hold"].detail
+    assert "hold" not in steps_of(a_source(last_polled=NOW), replace(FREE, hold=held(-1)))
+
+
+def test_a_disabled_source_is_explained_by_its_reason():
+    reason = "Auto-disabled after 5 consecutive 404 errors"
+    assert reason in steps_of(a_source(enabled=False, disabled_reason=reason))["disabled"].detail
+    assert "person" in steps_of(a_source(enabled=False))["disabled"].detail
+
+
+def test_s4_a_disabled_source_that_is_polled_by_hand_is_explained_by_the_request():
+    steps = steps_of(a_source(enabled=False, requested_at=NOW))
+    assert steps["requested"].at == NOW
+
+
+def test_a_source_before_first_contact_is_told_what_it_waits_for():
+    steps = steps_of(a_source())
+    assert "first contact" in steps
+    assert "due" not in steps
+
+
+def test_p2_the_lane_tells_its_delay_and_where_that_comes_from():
+    policy = a_policy(
+        host_overrides={"feeds.example.org": HostOverride(poll_delay_seconds=3)},
+        type_delay_seconds={SourceType.RSS: 1},
+    )
+    detail = steps_of(a_source(last_polled=NOW), policy=policy)["lane"].detail
+    assert "3 s" in detail
+    assert "host-overrides" in detail
+
+
+def test_p4_the_null_lane_is_told_as_such():
+    policy = a_policy(type_delay_seconds={SourceType.RSS: 9})
+    detail = steps_of(a_source(url="no url at all", last_polled=NOW), policy=policy)["lane"].detail
+    assert "null lane" in detail
+    assert "0 s" in detail

@@ -1,0 +1,129 @@
+"""What every tick asks costs time proportional to what it finds (S5)."""
+
+from typing import Any
+
+import pytest
+
+from headwater.rules.policy import Policy
+from headwater.store import Session, Store
+from tests.store.pieces import MINUTE, NOW, a_source
+
+POLICY = Policy()
+
+
+class Watching:
+    """A session that notes every statement on its way."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.seen: list[tuple[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def fetch(self, sql: str, params: Any = None) -> Any:
+        self.seen.append((sql, params or {}))
+        return self._session.fetch(sql, params or {})
+
+    def execute(self, sql: str, params: Any = None) -> int:
+        self.seen.append((sql, params or {}))
+        return self._session.execute(sql, params or {})
+
+
+async def plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plans of every statement that an operation of the store runs."""
+    database = store.database
+    watched: list[Watching] = []
+
+    def watching(session: Session) -> Session:
+        watched.append(Watching(session))
+        return watched[-1]
+
+    read, write = database.read, database.write
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "read", lambda f: read(lambda s: f(watching(s))))
+        patch.setattr(database, "write", lambda f: write(lambda s: f(watching(s))))
+        await work()
+
+    def explained(session: Session) -> list[str]:
+        explain = "EXPLAIN QUERY PLAN " if session.kind == "sqlite" else "EXPLAIN "
+        return [
+            "\n".join(str(row[-1]) for row in session.fetch(explain + sql, params))
+            for one in watched
+            for sql, params in one.seen
+        ]
+
+    found = await read(explained)
+    assert found
+    return found
+
+
+async def many_sources(store: Store) -> None:
+    """Fill the table with sources in every state, few of them due, and refresh the statistics."""
+    states: list[dict[str, Any]] = [
+        {"last_polled": NOW - MINUTE},
+        {"last_polled": NOW - MINUTE, "consecutive_failures": 4},
+        {"last_polled": NOW - MINUTE, "consecutive_failures": 4, "max_backoff_hours": 2},
+        {"last_polled": NOW - MINUTE, "enabled": False},
+    ]
+    quiet = [a_source(**states[n % len(states)]) for n in range(8000)]
+    await store.sources.add_many([*quiet, a_source(), a_source(last_polled=None)])
+    await store.database.write(lambda s: s.execute("ANALYZE"))
+
+
+async def test_s5_no_branch_of_due_reads_the_whole_table(
+    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    await many_sources(store)
+
+    async def look() -> None:
+        assert len(await store.sources.due(NOW, POLICY)) == 1
+
+    (plan,) = await plans(store, look, monkeypatch)
+
+    for index in (
+        "sources_backoff_due",
+        "sources_cap_due",
+        "sources_last_polled",
+        "sources_requested",
+    ):
+        assert index in plan, plan
+    assert _full_scans(plan, kind) == [], plan
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("bring_back", "sources_last_polled"),
+        ("without_contact", "sources_no_contact"),
+        ("requested", "sources_requested"),
+    ],
+)
+async def test_s5_what_every_tick_asks_uses_an_index(
+    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch, name: str, index: str
+):
+    await many_sources(store)
+    work = {
+        "bring_back": lambda: store.sources.bring_back(NOW),
+        "without_contact": lambda: store.sources.without_contact(100),
+        "requested": lambda: store.sources.requested(NOW, POLICY),
+    }[name]
+
+    for plan in await plans(store, work, monkeypatch):
+        assert index in plan, plan
+        assert _full_scans(plan, kind) == [], plan
+
+
+def _full_scans(plan: str, kind: str) -> list[str]:
+    """The lines of a plan that read all sources."""
+    lines = [line.strip() for line in plan.splitlines()]
+    if kind == "postgres":
+        return [line for line in lines if "Seq Scan on sources" in line]
+    tables = ("sources", "s")
+    return [
+        line
+        for line in lines
+        if line.startswith(tuple(f"SCAN {table}" for table in tables))
+        and "sources_no_contact" not in line  # a partial index: it holds nothing else
+        and line.split()[1] in tables
+    ]

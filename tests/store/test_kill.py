@@ -1,0 +1,49 @@
+"""A process that is killed at any instant leaves whole polls, or none of one (K1, K2)."""
+
+import subprocess
+import sys
+
+from headwater.store import Store
+from tests.store.pieces import NOW, a_post, a_source, bodies, rows, stored, with_posts
+
+
+async def test_k1_a_process_killed_between_any_two_steps_leaves_all_of_a_poll_or_nothing(
+    store: Store, url: str
+):
+    sources = [a_source() for _ in range(16)]
+    await store.sources.add_many(sources)
+
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.store.dying", url, *(source.id for source in sources)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert told.stderr == ""
+    reported = told.stdout.split()
+    assert 0 < len(reported) < len(sources) - 5  # it died at many different steps
+    assert reported == [source.id for source in sources[-len(reported) :]]
+    for source in sources:
+        after = await store.sources.get(source.id)
+        whole = source.id in reported
+        assert await bodies(store, source) == (["one", "two"] if whole else [])
+        assert len(await store.polls.newest(source.id, limit=5)) == whole
+        keys = await rows(store, "SELECT key FROM late_keys WHERE source_id = :id", id=source.id)
+        assert len(keys) == 2 * whole
+        assert ((await store.hosts.get(source.host or "")).hold is not None) == whole
+        assert (after.validators.etag is not None) == whole
+        assert whole or after == source
+
+
+async def test_k2_after_a_kill_the_file_is_whole_and_polling_goes_on(store: Store, url: str):
+    sources = [await stored(store, last_polled=NOW) for _ in range(4)]
+    command = [sys.executable, "-m", "tests.store.dying", url, *(s.id for s in sources)]
+
+    subprocess.run(command, capture_output=True, check=True)
+
+    assert store.database.faults() == []
+    assert store.database.claim()
+    for source in sources:
+        await with_posts(store, source, a_post(source))
+        assert await bodies(store, source) == ["Some news"]

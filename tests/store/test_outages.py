@@ -1,0 +1,245 @@
+"""A database that is away for a while costs nothing but time (K3, K5)."""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import DatabaseUnavailable
+from headwater.store import Session, Store, open_database
+from headwater.store.sqlite import SqliteDatabase, SqliteSession
+from tests.postgres import PostgresServer
+from tests.store.pieces import StoreClock, a_post, a_success, bodies, everything, rows, stored
+
+
+@pytest.fixture
+async def file_store(
+    new_sqlite: Callable[[], str], clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Store]:
+    """A store on SQLite that waits for a lock for a moment only."""
+    monkeypatch.setattr("headwater.store.sqlite._BUSY_SECONDS", 0.01)
+    async with Store(open_database(new_sqlite()), clock) as store:
+        yield store
+
+
+@contextlib.contextmanager
+def locked(store: Store) -> Iterator[sqlite3.Connection]:
+    """Another program that writes and does not come to an end."""
+    assert isinstance(store.database, SqliteDatabase)
+    path = store.database.path
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+async def test_k5_a_result_waits_for_a_locked_file_and_is_stored(
+    file_store: Store, clock: StoreClock
+):
+    sources = [await stored(file_store) for _ in range(3)]
+    told: list[str | None] = []
+    with locked(file_store) as other:
+
+        def look() -> None:
+            told.append(file_store.trouble)
+            if len(told) == 9:  # three results, three attempts each
+                other.execute("ROLLBACK")
+
+        clock.on_sleep = look
+        results = await asyncio.gather(
+            *(file_store.record(a_success(s, [a_post(s)])) for s in sources)
+        )
+
+    assert all(result.recorded for result in results)
+    assert [await bodies(file_store, source) for source in sources] == [["Some news"]] * 3
+    assert {text is not None and "locked" in text for text in told} == {True}
+    assert file_store.trouble is None
+
+
+async def test_k5_readers_do_not_mind_a_writer(file_store: Store):
+    source = await stored(file_store)
+    with locked(file_store):
+        assert await file_store.sources.get(source.id) == source
+        with pytest.raises(DatabaseUnavailable, match="locked"):
+            await file_store.facts.set("paused", "true")
+
+
+async def test_k5_patience_ends_and_the_source_is_simply_still_due(
+    file_store: Store, clock: StoreClock
+):
+    source = await stored(file_store)
+    before = await everything(file_store)
+    with locked(file_store):
+        with pytest.raises(DatabaseUnavailable):
+            await file_store.record(a_success(source, [a_post(source)]))
+        assert file_store.trouble
+
+    assert 300 <= clock.monotonic() < 310
+    assert await everything(file_store) == before
+    assert (await file_store.record(a_success(source))).recorded
+    assert file_store.trouble is None
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A disk of two megabytes, where this machine lets us have one."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_k5_a_full_disk_is_waited_for(tmp_path: Path, clock: StoreClock):
+    with small_disk(tmp_path / "disk") as disk:
+        ballast = disk / "ballast"
+        async with Store(open_database(f"sqlite:///{disk}/headwater.db"), clock) as store:
+            await store.prepare()
+            source = await stored(store)
+            with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+            told: list[str | None] = []
+
+            def make_room() -> None:
+                told.append(store.trouble)
+                if len(told) == 3:
+                    ballast.unlink()
+
+            clock.on_sleep = make_room
+            posts = [a_post(source, f"{n} " * 3000) for n in range(100)]
+            assert (await store.record(a_success(source, posts))).recorded
+
+            assert len(told) == 3
+            assert await store.posts.count() == 100
+            assert store.database.faults() == []
+        assert all(text and "full" in text for text in told), told
+
+
+async def test_k3_a_commit_is_on_disk_before_it_counts(file_store: Store):
+    found = await file_store.database.write(
+        lambda s: [
+            s.fetch(f"PRAGMA {name}")[0][0]
+            for name in ("synchronous", "journal_mode", "foreign_keys")
+        ]
+    )
+
+    assert found == [2, "wal", 1]
+
+
+@pytest.fixture
+async def server_store(
+    new_postgres: Callable[[], str], clock: StoreClock
+) -> AsyncIterator[tuple[Store, str]]:
+    """A store on PostgreSQL and its URL."""
+    url = new_postgres()
+    async with Store(open_database(url), clock) as store:
+        yield store, url
+
+
+async def warmed_up(store: Store) -> None:
+    """Use the writer's and every reader's connection once; a dead one may complain."""
+    await store.facts.set("warm", "yes")
+    for _ in range(2):
+        work = (rows(store, "SELECT pg_sleep(0.02)") for _ in range(12))
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            assert isinstance(result, list | DatabaseUnavailable)
+
+
+@pytest.mark.postgres
+async def test_k5_cut_connections_are_replaced(
+    server_store: tuple[Store, str], postgres_server: PostgresServer, clock: StoreClock
+):
+    store, url = server_store
+    sources = [await stored(store) for _ in range(3)]
+    await warmed_up(store)
+    assert postgres_server.cut_off(url) >= 3
+
+    results = await asyncio.gather(*(store.record(a_success(s, [a_post(s)])) for s in sources))
+
+    assert all(result.recorded for result in results)
+    assert clock.monotonic() > 0  # the first attempt met a dead connection
+    await warmed_up(store)  # every reader finds out once, and recovers
+    counts = await asyncio.gather(*(store.posts.count() for _ in range(8)))
+    assert counts == [3] * 8
+
+
+@pytest.mark.postgres
+async def test_k5_a_connection_cut_within_a_transaction_leaves_nothing_of_it(
+    server_store: tuple[Store, str], postgres_server: PostgresServer
+):
+    store, url = server_store
+    source = await stored(store)
+    before = await everything(store)
+
+    def cut_in_the_middle(session: Session) -> None:
+        session.execute("UPDATE sources SET label = 'half'")
+        postgres_server.cut_off(url)
+        session.execute("UPDATE sources SET url = 'half'")
+
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await store.database.write(cut_in_the_middle)
+
+    assert "\n" not in str(caught.value)
+    await warmed_up(store)
+    before["facts"] = [("warm", "yes")]
+    assert await store.sources.get(source.id) == source
+    assert await everything(store) == before
+
+
+@pytest.mark.postgres
+async def test_k5_a_restarted_server_is_waited_for(
+    server_store: tuple[Store, str], postgres_server: PostgresServer, clock: StoreClock
+):
+    store, _ = server_store
+    source = await stored(store)
+    await warmed_up(store)
+    postgres_server.stop()
+    told: list[str | None] = []
+
+    def start_again() -> None:
+        told.append(store.trouble)
+        if len(told) == 4:
+            postgres_server.start()
+
+    clock.on_sleep = start_again
+    try:
+        result = await store.record(a_success(source, [a_post(source)]))
+    finally:
+        postgres_server.start()
+
+    assert result.recorded
+    assert len(told) == 4
+    assert all(told)
+    assert store.trouble is None
+    await warmed_up(store)
+    assert await bodies(store, source) == ["Some news"]
+
+
+@pytest.mark.postgres
+async def test_a_server_that_cannot_be_reached_is_one_clear_error(tmp_path: Path):
+    url = f"postgresql://nobody@/nowhere?host={tmp_path}"
+    async with Store(open_database(url), StoreClock()) as store:
+        with pytest.raises(DatabaseUnavailable) as caught:
+            await store.prepare()
+
+    assert "\n" not in str(caught.value)
+
+
+def test_k5_a_connection_that_fails_to_open_is_closed(tmp_path: Path):
+    path = tmp_path / "text.db"
+    path.write_text("no database " * 100)
+    before = len(os.listdir("/proc/self/fd"))
+
+    for _ in range(5):
+        with pytest.raises(sqlite3.DatabaseError):
+            SqliteSession(path)
+
+    assert len(os.listdir("/proc/self/fd")) == before

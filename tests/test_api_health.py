@@ -1,0 +1,193 @@
+"""The small API: health, readiness, the Host header, problem documents."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from headwater import __version__
+from headwater.api.factory import create_api
+from headwater.api.host_guard import host_part
+from headwater.api.server import is_loopback, listen, web_server
+from headwater.app import open_app
+from headwater.errors import ConfigError, DatabaseUnavailable, NotFound, UsageError
+from headwater.operations.checks import Verdict
+from headwater.operations.readiness import disk, readiness
+from headwater.settings import load_settings
+
+OWN = "127.0.0.1"
+
+
+def settings_in(folder, **options):
+    wanted = {"app.database-url": f"sqlite:///{folder / 'test.db'}", **options}
+    return load_settings(options=wanted, environ={}, cwd=folder)
+
+
+@asynccontextmanager
+async def serving(settings):
+    """An API on a port of its own, with the service behind it."""
+    async with open_app(settings) as app, app.service() as service:
+        api = create_api(app, service)
+        with listen(OWN, 0) as listener:
+            server = web_server(api)
+            task = asyncio.create_task(server.serve(sockets=[listener]))
+            while not server.started:
+                await asyncio.sleep(0.01)
+            port = listener.getsockname()[1]
+            yield SimpleNamespace(app=app, service=service, api=api, port=port)
+            server.should_exit = True
+            await task
+
+
+async def get(port, path, *, host=OWN, lines=()):
+    reader, writer = await asyncio.open_connection(OWN, port)
+    heads = [f"GET {path} HTTP/1.1", *([f"Host: {host}"] if host is not None else []), *lines]
+    writer.write("\r\n".join([*heads, "Connection: close", "", ""]).encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    first, *rest = head.decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in rest)
+    return int(first.split()[1]), headers, body
+
+
+async def test_health_tells_version_and_schema(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        status, headers, body = await get(served.port, "/api/health")
+        schema, _ = await served.app.store.schema()
+    assert status == 200
+    assert json.loads(body) == {"status": "ok", "version": __version__, "schema": schema}
+    assert "server" not in headers
+
+
+async def test_ready_needs_a_tick(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        status, headers, body = await get(served.port, "/api/ready")
+        assert status == 503
+        assert headers["content-type"] == "application/problem+json"
+        found = json.loads(body)
+        assert found["detail"] == "not ready: scheduler"
+        assert found["checks"]["scheduler"] == {"ok": False, "detail": "no tick yet"}
+        assert found["checks"]["database"]["ok"] is True
+        await served.service.tick()
+        status, _, body = await get(served.port, "/api/ready")
+        assert status == 200
+        assert set(json.loads(body)["checks"]) == {"database", "scheduler", "outage", "disk"}
+
+
+async def test_k5_ready_says_what_is_wrong(tmp_path):
+    settings = settings_in(tmp_path)
+    async with open_app(settings) as app, app.service() as service:
+        await service.tick()
+        app.store.trouble = "the disk is full"
+        service.guard.kind = "DNS"
+        later = app.clock.now().replace(year=2099)
+        found = {c.name: c for c in await readiness(settings, app.store, service, later)}
+    wrong = {name for name, check in found.items() if check.verdict is Verdict.WRONG}
+    assert wrong == {"database", "scheduler", "outage"}
+    assert found["database"].detail == "the disk is full"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        (OWN, 200),
+        (f"{OWN}:1", 200),
+        ("localhost:8420", 200),
+        ("LOCALHOST.", 200),
+        ("[::1]:8420", 200),
+        ("feeds.example", 200),
+        ("127.1", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("evil.example:8420", 403),
+        ("", 403),
+        ("[::1", 200),
+        ("feeds.example@evil.example", 403),
+        ("10.0.0.1", 403),
+    ],
+)
+async def test_u3_the_host_header_must_be_one_of_ours(tmp_path, host, status):
+    settings = settings_in(tmp_path, **{"app.server.allowed-hosts": ["feeds.example"]})
+    async with serving(settings) as served:
+        got, headers, body = await get(served.port, "/api/health", host=host)
+    assert got in (status, 400)  # a header that is no host at all ends at the server
+    if got == 403:
+        assert headers["content-type"] == "application/problem+json"
+        assert json.loads(body)["status"] == 403
+
+
+async def test_u3_two_host_headers_or_none_are_refused(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        twice = await get(served.port, "/api/health", lines=["Host: evil.example"])
+        none = await get(served.port, "/api/health", host=None)
+    assert twice[0] in (400, 403)
+    assert none[0] in (400, 403)
+
+
+async def test_errors_are_problem_documents(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        routes = {
+            "/api/lost": NotFound("there is no such thing"),
+            "/api/odd": UsageError("must be a number", field="limit"),
+            "/api/away": DatabaseUnavailable("the database is away"),
+            "/api/broken": RuntimeError("secret detail"),
+        }
+
+        def failing(error):
+            async def route():
+                raise error
+
+            return route
+
+        for path, error in routes.items():
+            served.api.add_api_route(path, failing(error))
+        found = {path: await get(served.port, path) for path in (*routes, "/nothing")}
+    documents = {path: json.loads(body) for path, (_, _, body) in found.items()}
+    assert [found[path][0] for path in found] == [404, 422, 503, 500, 404]
+    for path, document in documents.items():
+        assert found[path][1]["content-type"] == "application/problem+json"
+        assert {"type", "title", "status", "detail", "errors"} <= set(document)
+    assert documents["/api/odd"]["errors"] == [{"field": "limit", "message": "must be a number"}]
+    assert "secret" not in json.dumps(documents)
+
+
+def test_a_port_that_is_taken_is_one_line():
+    with (
+        listen(OWN, 0) as taken,
+        pytest.raises(ConfigError, match=r"cannot listen on 127\.0\.0\.1 port .*in use") as caught,
+    ):
+        listen(OWN, taken.getsockname()[1])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.2", False),
+        ("example.org", False),
+    ],
+)
+def test_loopback_is_what_only_this_machine_reaches(host, loopback):
+    assert is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize(
+    ("header", "host"), [("a:1", "a"), ("a", "a"), ("[::1]:1", "::1"), ("[::1]", "::1")]
+)
+def test_the_host_of_a_header(header, host):
+    assert host_part(header) == host
+
+
+def test_disk_has_a_word_for_every_database(tmp_path):
+    assert disk(settings_in(tmp_path)).verdict is not Verdict.WRONG
+    url = "postgresql://anna@db.example/headwater"
+    settings = load_settings(options={"app.database-url": url}, environ={}, cwd=tmp_path)
+    assert disk(settings).verdict is Verdict.OK

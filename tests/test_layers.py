@@ -1,0 +1,124 @@
+"""Imports point to the left, the network has one door, SQL one place, rules no clock or chance."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1] / "src" / "headwater"
+# Each name may import names of the rows above it, and its own package; never sideways.
+LAYERS = (
+    {"model", "errors", "clock"},
+    {"rules"},
+    {"logs"},
+    {"fetch", "store", "settings", "vault", "demo"},
+    {"engine"},
+    {"operations"},
+    {"app"},
+    {"api", "web"},
+    {"cli"},
+    {"__main__"},
+)
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
+NETWORK = {
+    "aiohttp",
+    "socket",
+    "httpx",
+    "requests",
+    "urllib3",
+    "niquests",
+    "wreq",
+    "aiodns",
+    "pycares",
+}
+NETWORK_DOORS = {"http", "connect", "names", "address", "faults", "body", "response"}
+SQL_DRIVERS = {"sqlite3", "psycopg", "asyncpg", "sqlalchemy"}
+SQL_WORDS = ("SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM ", "CREATE TABLE ")
+TIME_AND_CHANCE = {"time", "random", "secrets", "os", "asyncio", "threading", "subprocess"}
+CALLS_OF_TIME = {
+    "now",
+    "utcnow",
+    "today",
+    "time",
+    "monotonic",
+    "sleep",
+    "urandom",
+    "uuid4",
+    "uuid1",
+}
+
+
+def modules() -> Iterator[tuple[str, Path, ast.Module]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        yield name.removesuffix(".__init__"), path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            module = node.module or ""
+            yield module
+            if module == "headwater":
+                yield from (f"headwater.{alias.name}" for alias in node.names)
+
+
+MODULES = list(modules())
+
+
+@pytest.mark.parametrize(("name", "tree"), [(n, t) for n, _, t in MODULES if n != "__init__"])
+def test_imports_point_to_the_left_never_back_or_sideways(name: str, tree: ast.Module) -> None:
+    own = name.split(".")[0]
+    assert own in LEVELS, f"{own} has no place among the layers"
+    for target in imported(tree):
+        other = target.removeprefix("headwater.").split(".")[0]
+        if not target.startswith("headwater.") or other == own or other not in LEVELS:
+            continue
+        beside = LEVELS[other] == LEVELS[own] and LEVELS[own] > 0
+        assert LEVELS[other] <= LEVELS[own], f"{name} imports {target}"
+        assert not beside, f"{name} imports {target} sideways"
+
+
+def test_n1_one_door_leads_to_the_network() -> None:
+    for name, _, tree in MODULES:
+        package, _, module = name.partition(".")
+        if package == "fetch" and module in NETWORK_DOORS:
+            continue
+        if name == "api.server":  # listens, and asks nobody
+            continue
+        found = {target.split(".")[0] for target in imported(tree)} & NETWORK
+        assert not found, f"{name} uses {found}"
+
+
+def test_sql_stands_in_the_store_alone() -> None:
+    for name, _, tree in MODULES:
+        if name.split(".")[0] == "store":
+            continue
+        assert not {target.split(".")[0] for target in imported(tree)} & SQL_DRIVERS, name
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not node.value.lstrip().startswith(SQL_WORDS), f"{name}:{node.lineno}"
+
+
+def test_rules_have_no_clock_and_no_chance_of_their_own() -> None:
+    for name, _, tree in MODULES:
+        if name.split(".")[0] not in {"rules", "model"}:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names = {alias.name.split(".")[0] for alias in node.names}
+                assert not names & TIME_AND_CHANCE, f"{name}:{node.lineno}"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                module_call = isinstance(owner, ast.Name) and owner.id in {
+                    "datetime",
+                    "time",
+                    "uuid",
+                }
+                assert not (module_call and node.func.attr in CALLS_OF_TIME), (
+                    f"{name}:{node.lineno}"
+                )
