@@ -103,7 +103,7 @@ async def test_k5_ready_says_what_is_wrong(tmp_path):
         ("127.0.0.1.evil.example", 403),
         ("evil.example:8420", 403),
         ("", 403),
-        ("[::1", 200),
+        ("[::1", 403),
         ("feeds.example@evil.example", 403),
         ("10.0.0.1", 403),
     ],

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from headwater.cli import main
 from headwater.clock import SystemClock
 from headwater.demo import DemoHost, DemoWeb, Reply, ScriptedHost
-from headwater.demo.hosts import ChangingPage, Fixed, GrowingFeed, Paths, Redirect
+from headwater.demo.hosts import ChangingPage, Fixed, GrowingFeed, Paths, Redirect, Slow, Stuck
 
 ESCAPE = "\x1b"
 HEADWATER = (sys.executable, "-m", "headwater")
@@ -81,6 +81,8 @@ def hosts():
         DemoHost("missing.demo", "missing", Fixed(404)),
         ScriptedHost(lambda _: Reply(status=429, headers=held), name="limited.demo"),
         ScriptedHost(lambda _: None, name="broken.demo"),
+        DemoHost("slow.demo", "slow", Slow(GrowingFeed("slow", every_seconds=3600), seconds=1)),
+        DemoHost("stuck.demo", "stuck", Stuck()),
     ]
 
 

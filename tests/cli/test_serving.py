@@ -4,11 +4,14 @@ import http.client
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import threading
+from contextlib import closing
 
 import pytest
 
+from headwater.store.sqlite import SqliteDatabase
 from tests.cli.conftest import CONFIG
 from tests.cli.running import ESCAPE, HEADWATER, environment, process
 
@@ -21,7 +24,7 @@ class Serving:
     def __init__(self, folder, *args):
         (folder / "headwater.yaml").write_text(CONFIG)
         self.folder = folder
-        self.lines = []
+        self.lines: list[str] = []
         self._running = threading.Event()
         self.process = subprocess.Popen(
             [*HEADWATER, "serve", *args],
@@ -36,6 +39,7 @@ class Serving:
         assert self._running.wait(30), self.lines
 
     def _read(self):
+        assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
             if " serving " in line:
@@ -43,7 +47,8 @@ class Serving:
 
     @property
     def port(self):
-        return int(re.search(r"url=http://127\.0\.0\.1:(\d+)", "".join(self.lines))[1])
+        (number,) = re.findall(r"serving url=http://127\.0\.0\.1:(\d+)", "".join(self.lines))
+        return int(number)
 
     def get(self, path, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -57,8 +62,9 @@ class Serving:
         self.process.send_signal(number)
         code = self.process.wait(30)
         self._reader.join()
-        self.process.stdout.close()
-        self.process.stderr.close()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
         return code
 
 
@@ -128,3 +134,82 @@ def test_the_port_can_be_given_and_restore_waits_for_the_end(serving, tmp_path):
     assert "stop it, then restore" in said.err
     assert server.end() == 0
     assert process(tmp_path, "restore", "copy.db", "--yes").code == 0
+
+
+def wait_for(condition):
+    """Look until something is so; the test's own limit ends a wait for ever."""
+    while not condition():
+        threading.Event().wait(0.05)
+
+
+def request(folder, url):
+    """Add a source and leave without waiting for its poll."""
+    assert process(folder, "add", url, "--type", "rss", "--include-history").code == 0
+    assert process(folder, "poll", "--url", url, "--wait", "0.5").code == 1
+
+
+def test_s8_a_poll_under_way_is_finished_and_stored(serving, tmp_path, web):
+    server = serving()
+    url = web.url("slow.demo")
+    assert process(tmp_path, "add", url, "--type", "rss", "--include-history").code == 0
+    asked = len(web.visits_to("slow.demo"))
+    source = process(tmp_path, "disable", url).out.split()[1]
+    assert process(tmp_path, "enable", source).code == 0
+    wait_for(lambda: len(web.visits_to("slow.demo")) > asked)
+    assert server.end() == 0
+    assert json.loads(process(tmp_path, "show", source, "--json").out)["postCount"] > 0
+
+
+def test_k4_a_second_signal_ends_at_once(serving, tmp_path, web):
+    server = serving()
+    asked = len(web.visits_to("stuck.demo"))
+    request(tmp_path, web.url("stuck.demo"))
+    wait_for(lambda: len(web.visits_to("stuck.demo")) > asked)
+    server.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: any("stopping" in line for line in server.lines))
+    assert server.end() == -signal.SIGTERM
+
+
+def test_an_interrupted_poll_is_quiet(tmp_path, web):
+    (tmp_path / "headwater.yaml").write_text(CONFIG)
+    url = web.url("stuck.demo")
+    assert process(tmp_path, "add", url, "--type", "rss").code == 0
+    asked = len(web.visits_to("stuck.demo"))
+    poll = subprocess.Popen(
+        [*HEADWATER, "poll", "--url", url],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: len(web.visits_to("stuck.demo")) > asked)
+    poll.send_signal(signal.SIGINT)
+    out, err = poll.communicate(timeout=30)
+    assert (poll.returncode, out, err) == (130, "", "")
+
+
+def test_s10_a_poll_that_was_handed_over_comes_back_when_nobody_polls_any_more(tmp_path, web):
+    (tmp_path / "headwater.yaml").write_text(CONFIG)
+    url = web.url("feed.demo")
+    assert process(tmp_path, "add", url, "--include-history").code == 0
+    other = SqliteDatabase(tmp_path / "data" / "headwater.db")
+    assert other.claim()
+    poll = subprocess.Popen(
+        [*HEADWATER, "poll", "--url", url, "--json"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def is_requested():
+        with closing(sqlite3.connect(other.path)) as database:
+            return database.execute("SELECT requested_at FROM sources").fetchone()[0] is not None
+
+    wait_for(is_requested)
+    other.release()
+    out, err = poll.communicate(timeout=30)
+    assert (poll.returncode, err) == (0, "")
+    assert json.loads(out)[0]["outcome"] == "stored"

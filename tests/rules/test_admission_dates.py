@@ -119,6 +119,15 @@ def test_r2_an_entry_is_known_by_its_id_else_its_link_else_its_hash(before, afte
     assert sifted.already_seen == same
 
 
+def test_r2_only_the_keys_of_the_last_date_are_remembered():
+    first = succeed(a_source(first_poll_done=True), an_entry("a", published_at=SEEN_AT)).source
+    later = [an_entry(name, published_at=SEEN_AT + HOUR) for name in ("b", "c")]
+    second = succeed(first, *later, an_entry("a", published_at=SEEN_AT)).source
+    assert len(first.seen_keys) == 1
+    assert len(second.seen_keys) == 2
+    assert not set(first.seen_keys) & set(second.seen_keys)
+
+
 def test_r2_thousands_of_entries_of_one_date_are_bounded_and_then_strict():
     entries = [an_entry(str(n), published_at=SEEN_AT) for n in range(6000)]
     source = succeed(a_source(first_poll_done=True), *entries).source

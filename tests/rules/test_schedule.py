@@ -161,8 +161,10 @@ def test_s9_a_requested_source_is_due_at_once_whatever_its_state(enabled, last_p
     assert is_due(source, NOW, POLICY)
 
 
-def test_s9_a_request_outlives_a_clock_that_was_set_back():
-    source = a_source(last_polled=NOW, requested_at=NOW + timedelta(days=365))
+@pytest.mark.parametrize("enabled", [True, False])
+def test_s9_a_request_outlives_a_clock_that_was_set_back(enabled):
+    asked = NOW + timedelta(days=365)
+    source = a_source(enabled=enabled, last_polled=NOW, requested_at=asked)
     assert is_due(source, NOW, POLICY)
 
 

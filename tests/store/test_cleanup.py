@@ -165,6 +165,22 @@ def _linked(session: Session, post: Post) -> None:
     session.execute("UPDATE posts SET is_linked = TRUE WHERE id = :id", {"id": post.id})
 
 
+async def test_c1_c2_a_long_limit_is_kept_to_the_millisecond_beside_a_short_one(store: Store):
+    podcast = Podcast("long", "default", "Long", NOW, max_article_age_days=30)
+    await store.people.save_podcast(podcast)
+    source = await stored(store, podcast_id="long")
+    limit = NOW - 30 * DAY
+    for name, at in (("kept", limit), ("gone", limit - MS)):
+        loose, linked = (a_post(source, f"{name} {n}", created_at=at) for n in (1, 2))
+        await with_posts(store, source, loose, linked)
+        await store.database.write(partial(_linked, post=linked))
+
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 1
+    assert await store.clean(old_posts(7), NOW, LIMIT) == 1
+
+    assert await bodies(store, source) == ["kept 1", "kept 2"]
+
+
 async def test_c3_a_bite_takes_no_more_than_its_limit(store: Store):
     source = await stored(store)
     old = NOW - 10 * DAY

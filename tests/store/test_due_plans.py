@@ -1,14 +1,17 @@
 """What every tick asks costs time proportional to what it finds (S5)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from headwater.rules.policy import Policy
 from headwater.store import Session, Store
-from tests.store.pieces import MINUTE, NOW, a_source
+from headwater.store.sqlite import SqliteDatabase
+from tests.store.pieces import NOW, a_source
 
 POLICY = Policy()
+SOURCES = ("sources", "s")
 
 
 class Watching:
@@ -59,58 +62,59 @@ async def plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -> lis
 
 
 async def many_sources(store: Store) -> None:
-    """Fill the table with sources in every state, few of them due, and refresh the statistics."""
+    """Fill the table with sources in every state, few of them due."""
     states: list[dict[str, Any]] = [
-        {"last_polled": NOW - MINUTE},
-        {"last_polled": NOW - MINUTE, "consecutive_failures": 4},
-        {"last_polled": NOW - MINUTE, "consecutive_failures": 4, "max_backoff_hours": 2},
-        {"last_polled": NOW - MINUTE, "enabled": False},
+        {},
+        {"consecutive_failures": 4},
+        {"consecutive_failures": 4, "max_backoff_hours": 2},
+        {"enabled": False},
     ]
-    quiet = [a_source(**states[n % len(states)]) for n in range(8000)]
+    quiet = [
+        a_source(last_polled=NOW - timedelta(milliseconds=n), **states[n % len(states)])
+        for n in range(8000)
+    ]
     await store.sources.add_many([*quiet, a_source(), a_source(last_polled=None)])
+
+
+async def both_plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plans as they are at first on SQLite, which nobody analyses, and with statistics."""
+    await many_sources(store)
+    found: list[str] = []
+    if isinstance(store.database, SqliteDatabase):
+        found = await plans(store, work, monkeypatch)
     await store.database.write(lambda s: s.execute("ANALYZE"))
+    return found + await plans(store, work, monkeypatch)
 
 
 async def test_s5_no_branch_of_due_reads_the_whole_table(
     store: Store, kind: str, monkeypatch: pytest.MonkeyPatch
 ):
-    await many_sources(store)
-
     async def look() -> None:
         assert len(await store.sources.due(NOW, POLICY)) == 1
 
-    (plan,) = await plans(store, look, monkeypatch)
+    for plan in await both_plans(store, look, monkeypatch):
+        for index in (
+            "sources_backoff_due",
+            "sources_cap_due",
+            "sources_last_polled",
+            "sources_requested",
+        ):
+            assert index in plan, plan
+        assert _full_scans(plan, kind) == [], plan
 
-    for index in (
-        "sources_backoff_due",
-        "sources_cap_due",
-        "sources_last_polled",
-        "sources_requested",
-    ):
-        assert index in plan, plan
-    assert _full_scans(plan, kind) == [], plan
 
-
-@pytest.mark.parametrize(
-    ("name", "index"),
-    [
-        ("bring_back", "sources_last_polled"),
-        ("without_contact", "sources_no_contact"),
-        ("requested", "sources_requested"),
-    ],
-)
+@pytest.mark.parametrize("name", ["bring_back", "without_contact", "requested"])
 async def test_s5_what_every_tick_asks_uses_an_index(
-    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch, name: str, index: str
+    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch, name: str
 ):
-    await many_sources(store)
     work = {
         "bring_back": lambda: store.sources.bring_back(NOW),
         "without_contact": lambda: store.sources.without_contact(100),
         "requested": lambda: store.sources.requested(NOW, POLICY),
     }[name]
 
-    for plan in await plans(store, work, monkeypatch):
-        assert index in plan, plan
+    for plan in await both_plans(store, work, monkeypatch):
+        assert "sources_" in plan, plan
         assert _full_scans(plan, kind) == [], plan
 
 
@@ -119,11 +123,4 @@ def _full_scans(plan: str, kind: str) -> list[str]:
     lines = [line.strip() for line in plan.splitlines()]
     if kind == "postgres":
         return [line for line in lines if "Seq Scan on sources" in line]
-    tables = ("sources", "s")
-    return [
-        line
-        for line in lines
-        if line.startswith(tuple(f"SCAN {table}" for table in tables))
-        and "sources_no_contact" not in line  # a partial index: it holds nothing else
-        and line.split()[1] in tables
-    ]
+    return [line for line in lines if line.startswith("SCAN") and line.split()[1] in SOURCES]

@@ -41,5 +41,6 @@ class HostGuard:
 def host_part(header: str) -> str:
     """The host of a Host header, without its port and brackets."""
     if header.startswith("["):
-        return header[1:].partition("]")[0]
+        host, closed, _ = header[1:].partition("]")
+        return host if closed else ""
     return header.partition(":")[0]

@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import signal
+import sys
 from contextlib import suppress
 from typing import Annotated
 
@@ -34,7 +35,7 @@ def serve(
         config_file=call.config_file,
         options=call.options | {"app.server.host": host, "app.server.port": port},
     )
-    logs.configure(settings.log.format, settings.log.level)
+    logs.configure(settings.log.format, settings.log.level, colours=sys.stderr.isatty())
     raise_file_limit()
     run(_serve(settings))
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from lxml import etree
 from lxml import html as lxml_html
-from trafilatura import bare_extraction
 
 from headwater.fetch.page import Block, Page
 
@@ -37,6 +36,9 @@ def _main_text(html: str) -> str:
     parser = lxml_html.HTMLParser(
         encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False
     )
+    # takes a third of a second to load, and only the processes that parse pages need it
+    from trafilatura import bare_extraction
+
     try:
         tree = lxml_html.document_fromstring(html.encode(), parser=parser)
         document = bare_extraction(tree, fast=True, include_comments=False)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from headwater.errors import ConfigError, HeadwaterError
+from headwater.errors import ConfigError, DatabaseUnavailable, HeadwaterError
 from headwater.operations.checks import Check, fine, note, wrong
 from headwater.operations.readiness import disk
 from headwater.settings import Settings
@@ -104,6 +104,8 @@ async def database(store: Store) -> list[Check]:
         claimed = await asyncio.to_thread(store.database.is_claimed)
     except HeadwaterError as error:
         advice = "stop headwater, keep a copy of the file, and go back to a backup"
+        if isinstance(error, DatabaseUnavailable):
+            advice = "see that it runs, and that app.database-url and its rights are right"
         return [wrong("database", _without_referral(error), advice)]
     if claimed:
         return [*found, fine("polling", "a headwater process polls this database")]

@@ -19,7 +19,6 @@ from headwater.store.hosts import Hosts
 from headwater.store.migrate import migrate, newest_version, schema_version
 from headwater.store.people import People
 from headwater.store.polls import Polls
-from headwater.store.postgres import PostgresDatabase
 from headwater.store.posts import Posts
 from headwater.store.record import record
 from headwater.store.sources import Sources
@@ -117,6 +116,9 @@ def open_database(url: str) -> Database:
     if url.startswith("sqlite:///"):
         return SqliteDatabase(Path(url.removeprefix("sqlite:///")))
     if url.startswith(("postgresql://", "postgres://")):
+        # the driver is loaded where there is a server to talk to
+        from headwater.store.postgres import PostgresDatabase
+
         return PostgresDatabase(url)
     raise ConfigError(f"app.database-url: {url!r} is neither sqlite:///… nor postgresql://…")
 

@@ -1,0 +1,244 @@
+"""A service's life: failures, cleanup, signals, kills, and a second process."""
+
+import asyncio
+import contextlib
+import signal
+import time
+
+import pytest
+
+from headwater.demo import Reply, Request
+from tests.system.conftest import Headwater, feed_site, get, rss, until, web_of
+
+pytestmark = pytest.mark.system
+
+
+async def test_f3_five_404s_disable_with_the_reason_that_people_read(headwater: Headwater) -> None:
+    async with web_of(gone=lambda _: Reply(404)) as web:
+        source = await headwater.add(web.url("gone"))
+        await headwater.start()
+        for _ in range(5):
+            await headwater.cli("poll", "--source", source, code=1)
+        shown = await headwater.json("show", source)
+        await headwater.stop()
+    assert shown["enabled"] is False
+    assert shown["disabledReason"] == "Auto-disabled after 5 consecutive 404 errors"
+    assert shown["health"] == "disabled"
+    assert "[Polling] disabled" in headwater.log
+    headwater.make_due()
+
+
+async def test_f5_re_enabling_starts_afresh_and_polls_at_once(headwater: Headwater) -> None:
+    async with web_of(host=feed_site()) as web:
+        source = await headwater.add(web.url("host"))
+        headwater.change(
+            "UPDATE sources SET enabled = 0, disabled_reason = 'x', consecutive_failures = 5,"
+            " permanent_failures = 5, last_polled = 1"
+        )
+        await headwater.start()
+        await headwater.cli("enable", source)
+        await until(lambda: headwater.rows("SELECT 1 FROM posts"))
+        shown = await headwater.json("show", source)
+        await headwater.stop()
+    assert shown["enabled"] is True
+    assert (shown["consecutiveFailures"], shown["disabledReason"]) == (0, None)
+
+
+async def test_c2_d1_cleaned_up_posts_do_not_rise_again(headwater: Headwater) -> None:
+    def undated(_: Request) -> Reply:
+        return Reply(200, rss("demo", ("a", "Same old body", None)), "application/rss+xml")
+
+    async with web_of(host=undated) as web:
+        source = await headwater.add(web.url("host"))
+        await headwater.start()
+        await headwater.cli("poll", "--source", source)
+        assert headwater.rows("SELECT count(*) FROM posts") == [(1,)]
+        headwater.change("UPDATE posts SET created_at = created_at - 8 * 86400000")
+        await until(lambda: headwater.rows("SELECT count(*) FROM posts") == [(0,)])
+        headwater.change("UPDATE sources SET body_hash = NULL")
+        polled = await headwater.json("poll", "--source", source)
+        await headwater.stop()
+    assert polled[0]["skipped"]["duplicate"] == 1
+    assert headwater.rows("SELECT count(*) FROM posts") == [(0,)]
+
+
+async def test_s8_k4_sigterm_lets_a_running_poll_finish_and_stores_it(headwater: Headwater) -> None:
+    async def slow(request: Request) -> Reply:
+        asked.set()
+        await asyncio.sleep(1)
+        return feed_site()(request)
+
+    asked = asyncio.Event()
+    async with web_of(host=slow) as web:
+        await headwater.add(web.url("host"))
+        headwater.change("UPDATE sources SET requested_at = 1")
+        await headwater.start()
+        await asked.wait()
+        assert await headwater.stop(signal.SIGTERM) == 0
+    assert headwater.rows("SELECT count(*) FROM posts") == [(1,)]
+    assert headwater.rows("SELECT requested_at FROM sources") == [(None,)]
+
+
+async def test_k4_a_poll_that_does_not_end_is_cut_off_and_a_second_signal_ends_at_once(
+    headwater: Headwater,
+) -> None:
+    async def stuck(_: Request) -> Reply:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    asked = asyncio.Event()
+    headwater.configure(shutdown_seconds=1)
+    async with web_of(host=stuck) as web:
+        await headwater.add(web.url("host"))
+        headwater.change("UPDATE sources SET requested_at = 1")
+        await headwater.start()
+        await asked.wait()
+        assert await headwater.stop(signal.SIGTERM) == 0
+        assert headwater.rows("SELECT requested_at IS NOT NULL FROM sources") == [(1,)]
+        headwater.configure(shutdown_seconds=50)
+        asked.clear()
+        await headwater.start()
+        await asked.wait()
+        assert headwater.process is not None
+        headwater.process.send_signal(signal.SIGTERM)
+        await until(lambda: "stopping" in headwater.log.rpartition("serving")[2])
+        started = time.monotonic()
+        await headwater.stop(signal.SIGTERM)
+        assert time.monotonic() - started < 20  # and not the fifty of a drain
+
+
+async def test_s10_a_second_serve_says_so_and_exits_2(headwater: Headwater) -> None:
+    await headwater.start()
+    said = await headwater.cli("serve", code=2)
+    assert len(said.strip().splitlines()) == 1
+    assert "polls this database" in said
+    await headwater.stop()
+
+
+async def test_s10_poll_works_alone_and_beside_a_running_service(headwater: Headwater) -> None:
+    async with web_of(host=feed_site()) as web:
+        source = await headwater.add(web.url("host"))
+        alone = await headwater.json("poll", "--source", source)
+        await headwater.start()
+        beside = await headwater.json("poll", "--url", web.url("host"))
+        await headwater.stop()
+    assert alone[0]["newPosts"] == 1
+    assert beside[0]["outcome"] == "unchanged"
+    assert len(web.visits) == 2
+
+
+async def test_k2_killed_again_and_again_nothing_is_lost_doubled_or_stuck(
+    headwater: Headwater,
+) -> None:
+    async with web_of(**{f"host{n}": feed_site(entries=5) for n in range(8)}) as web:
+        for n in range(8):
+            for path in ("/a", "/b"):
+                await headwater.add(web.url(f"host{n}", path))
+        for round_ in range(5):
+            headwater.change("UPDATE sources SET requested_at = 1")
+            before = len(web.visits)
+            await headwater.start()
+            # a different instant each time: after so many requests
+            await until(lambda b=before, r=round_: len(web.visits) >= b + 1 + 4 * r)  # type: ignore[misc]
+            await headwater.stop(signal.SIGKILL)
+            assert headwater.rows("PRAGMA integrity_check") == [("ok",)]
+        await headwater.start()
+        await until(
+            lambda: (
+                headwater.rows("SELECT count(*) FROM sources WHERE requested_at IS NOT NULL")
+                == [(0,)]
+            )
+        )
+        await headwater.stop()
+    told = headwater.rows("SELECT sum(new_posts) FROM polls WHERE outcome = 'stored'")
+    stored = headwater.rows("SELECT count(*), count(DISTINCT source_id || url) FROM posts")
+    assert stored == [(80, 80)]
+    assert told == [(80,)]
+
+
+async def test_ready_names_what_it_checked_and_the_host_header_is_looked_at(
+    headwater: Headwater,
+) -> None:
+    await headwater.start()
+    await until(lambda: _is_ready(headwater))
+    status, health = await headwater.health()
+    foreign, _ = await get(headwater.port, "/api/health", host="evil.example")
+    await headwater.stop()
+    assert status == 200
+    assert health["status"] == "ok"
+    assert health["schema"] >= 1
+    assert foreign == 403
+
+
+async def _is_ready(headwater: Headwater) -> bool:
+    status, _ = await get(headwater.port, "/api/ready")
+    return status == 200
+
+
+async def test_backup_and_restore_work_while_serving(headwater: Headwater) -> None:
+    async with web_of(host=feed_site(entries=3)) as web:
+        source = await headwater.add(web.url("host"))
+        await headwater.start()
+        await headwater.cli("poll", "--source", source)
+        await headwater.cli("backup", "copy.db")
+        await headwater.cli("remove", source, "--yes")
+        assert headwater.rows("SELECT count(*) FROM posts") == [(0,)]
+        await headwater.cli("restore", "copy.db", "--yes")
+        assert headwater.rows("SELECT count(*) FROM posts") == [(3,)]
+        polled = await headwater.json("poll", "--source", source)
+        await headwater.stop()
+    assert polled[0]["outcome"] == "unchanged"
+
+
+async def test_g2_paused_nothing_is_polled_but_by_hand(headwater: Headwater) -> None:
+    headwater.configure(source={"paused": True})
+    async with web_of(host=feed_site()) as web:
+        source = await headwater.add(web.url("host"))
+        headwater.change("UPDATE sources SET last_polled = 1")
+        await headwater.start()
+        await until(lambda: _is_ready(headwater))
+        assert web.visits == []
+        await headwater.cli("poll", "--source", source)
+        await headwater.stop()
+    assert len(web.visits) == 1
+
+
+async def test_h4_whatever_a_host_does_there_is_no_traceback(headwater: Headwater) -> None:
+    def odd(request: Request) -> Reply | None:
+        answers: dict[str, Reply | None] = {
+            "/hang-up": None,
+            "/no-feed": Reply(200, b"<html><body>hello</body></html>", "text/html"),
+            "/nothing": Reply(200, b"", "application/rss+xml"),
+            "/loop": Reply(302, headers={"Location": "/loop"}),
+            "/away": Reply(302, headers={"Location": "ftp://example.org/"}),
+            "/teapot": Reply(418),
+        }
+        return answers[request.path]
+
+    async with web_of(host=odd) as web:
+        for path in ("/hang-up", "/no-feed", "/nothing", "/loop", "/away", "/teapot"):
+            await headwater.add(web.url("host", path))
+        await headwater.start()
+        await headwater.cli("poll", "--all", code=1)
+        rows = headwater.rows("SELECT last_failure_type, last_error FROM sources")
+        await headwater.stop()
+    assert [kind for kind, _ in rows] == ["transient"] * 6
+    assert all(error and "\n" not in error for _, error in rows)
+    assert "Traceback" not in headwater.log
+
+
+async def test_l1_every_poll_is_one_line_that_names_the_url_masked(headwater: Headwater) -> None:
+    async with web_of(host=feed_site()) as web:
+        url = web.url("host", "/feed?token=geheim").replace("http://", "http://me:secret@")
+        source = await headwater.add(url)
+        await headwater.start()
+        await headwater.cli("poll", "--source", source)
+        await headwater.stop()
+    lines = [line for line in headwater.log.splitlines() if "[Polling] stored" in line]
+    assert len(lines) == 1
+    assert web.address("host") in lines[0]
+    assert source not in lines[0]
+    with contextlib.suppress(ValueError):
+        assert "geheim" not in headwater.log
+    assert "secret" not in headwater.log
