@@ -12,7 +12,7 @@ from headwater import __version__
 from headwater.clock import Clock, SystemClock
 from headwater.engine.service import Pace, Service
 from headwater.fetch.fetcher import Fetcher
-from headwater.fetch.http import Client, Limits
+from headwater.fetch.limits import Limits
 from headwater.fetch.parsers import Parsers
 from headwater.model import SourceType, Subject
 from headwater.operations.people import key_of
@@ -28,7 +28,6 @@ _KEY_FILE = "headwater.key"
 class Network:
     """What visits sources."""
 
-    client: Client
     parsers: Parsers
     fetcher: Fetcher
 
@@ -67,11 +66,13 @@ class App:
             processes=max(os.cpu_count() or 1, 2),
             clock=self.clock,
         )
+        # the HTTP library takes half a second to load: commands that visit nobody do without
+        from headwater.fetch.http import Client
+
+        x_base_url = self.settings.x.base_url
         async with Client(limits_from(self.settings), self.clock) as client, parsers:
             yield Network(
-                client,
-                parsers,
-                Fetcher(client, parsers, x_base_url=self.settings.x.base_url, policy=self.policy),
+                parsers, Fetcher(client, parsers, x_base_url=x_base_url, policy=self.policy)
             )
 
     @asynccontextmanager

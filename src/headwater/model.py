@@ -183,6 +183,7 @@ class Entry:
     author: str | None
     body: str
     plain_body: str | None = None  # the body without the title that R5 put in front of it
+    has_link: bool = True  # False: the url is the source's, for want of one (R5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """Reading a page into an entry (W1-W3)."""
 
 import pytest
+import trafilatura
 from bench.scores.pages import score, token_f1
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import NoContent
-from headwater.fetch import locate
 from headwater.fetch.website import read_page
 
 URL = "https://example.org/page"
@@ -141,7 +141,7 @@ def test_w1_a_page_that_the_library_cannot_judge_falls_back_to_the_longest_block
     def fails(*_, **__):
         raise RecursionError
 
-    monkeypatch.setattr(locate, "bare_extraction", fails)
+    monkeypatch.setattr(trafilatura, "bare_extraction", fails)
     body = f"<div><p>{OTHER}</p></div><div><p>{STORY}</p></div>"
     assert read(page(body)).body == STORY.strip()
 

@@ -87,7 +87,7 @@ def test_an_ordinary_source_is_explained_by_its_interval():
 def test_a_failing_source_is_explained_by_its_backoff():
     source = a_source(poll_interval_minutes=60, last_polled=NOW, consecutive_failures=5)
     steps = steps_of(source)
-    assert "5 failures" in steps["backoff"].detail
+    assert "failed 5 times" in steps["backoff"].detail
     assert "24 h" in steps["backoff"].detail
     assert steps["due"].at == NOW + timedelta(hours=24)
 

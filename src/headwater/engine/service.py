@@ -26,6 +26,8 @@ from headwater.store import Store
 
 log = get_logger()
 MANUAL_WAIT_SECONDS = 60.0  # P10
+_CLAIM_ATTEMPTS = 3
+_CLAIM_SECONDS = 0.2
 _REQUEST_SECONDS = 1.0  # how soon a request from another process is seen
 _POLLER_FACT = "poller"  # who polls; there after a start only if the last stop was unclean
 _PAUSED_FACT = "paused"
@@ -68,8 +70,7 @@ class Service:
         self._errands: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
-        if not await asyncio.to_thread(self._store.database.claim):
-            raise AlreadyPolling("another headwater process polls this database already")
+        await self._claim()
         started = self._clock.now().isoformat()
         unclean = await self._store.facts.set(_POLLER_FACT, started) is not None
         states = await self._store.hosts.all()
@@ -112,6 +113,15 @@ class Service:
             await self._store.hosts.keep(cut_off)
             await self._store.facts.set(_POLLER_FACT, None)
         self._store.database.release()
+
+    async def _claim(self) -> None:
+        # somebody who only asks whether the right is taken holds it for a moment
+        for attempt in range(_CLAIM_ATTEMPTS):
+            if await asyncio.to_thread(self._store.database.claim):
+                return
+            if attempt + 1 < _CLAIM_ATTEMPTS:
+                await self._clock.sleep(_CLAIM_SECONDS)
+        raise AlreadyPolling("another headwater process polls this database already")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until told to stop."""

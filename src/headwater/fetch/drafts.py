@@ -78,6 +78,7 @@ def _finished(draft: Draft, url: str) -> Entry:
         published_at=draft.published_at,
         author=storable_line(draft.author, MAX_AUTHOR_LENGTH) or None if draft.author else None,
         body=body,
+        has_link=link is not None,
     )
 
 

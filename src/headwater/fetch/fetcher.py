@@ -4,14 +4,17 @@ import asyncio
 import hashlib
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from headwater.fetch.http import Client, Turns
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.response import Response, check_status
 from headwater.fetch.x import XTimelines
 from headwater.model import Answer, Entry, Source, SourceType, Subject
 from headwater.rules.admission import article_age
 from headwater.rules.policy import Policy
+
+if TYPE_CHECKING:  # the HTTP library takes half a second to load: whoever visits nobody does not
+    from headwater.fetch.http import Client, Turns
 
 _ACCEPT = {
     SourceType.RSS: "application/atom+xml, application/rss+xml, application/feed+json, "
@@ -25,7 +28,7 @@ class Fetcher:
     """Visits sources of every type."""
 
     def __init__(
-        self, client: Client, parsers: Parsers, *, x_base_url: str, policy: Policy
+        self, client: "Client", parsers: Parsers, *, x_base_url: str, policy: Policy
     ) -> None:
         self._client = client
         self._parsers = parsers
@@ -33,7 +36,7 @@ class Fetcher:
         self._policy = policy
 
     async def __call__(
-        self, subject: Subject, key: str | None, *, turns: Turns | None, now: datetime
+        self, subject: Subject, key: str | None, *, turns: "Turns | None", now: datetime
     ) -> Answer:
         """Visit a source and bring what it has; `key` is the owner's, for X."""
         source = subject.source
@@ -42,9 +45,9 @@ class Fetcher:
             return await self._x.fetch(source, key, start_time=start, now=now)
         response = await self.document(source, turns=turns)
         check_status(response, now=now)
-        return await self._answer(source, response)
+        return await self.answer(source, response)
 
-    async def document(self, source: Source, *, turns: Turns | None) -> Response:
+    async def document(self, source: Source, *, turns: "Turns | None") -> Response:
         """Ask for a source's document, on the condition that it changed."""
         headers = {"Accept": _ACCEPT[source.type]}
         if source.validators.etag is not None:
@@ -53,7 +56,8 @@ class Fetcher:
             headers["If-Modified-Since"] = source.validators.last_modified
         return await self._client.get(source.url, headers=headers, turns=turns)
 
-    async def _answer(self, source: Source, response: Response) -> Answer:
+    async def answer(self, source: Source, response: Response) -> Answer:
+        """What a response holds for a source."""
         size, redirected_to = response.size, response.redirected_to
         if response.status == 304:
             return Answer(

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from functools import lru_cache
 from ssl import CERT_REQUIRED, SSLContext
 from types import TracebackType
@@ -23,12 +22,12 @@ from headwater.errors import (
     TimedOut,
     TooLarge,
 )
-from headwater.fetch.address import Allowed
 from headwater.fetch.body import read_start, read_whole
 from headwater.fetch.connect import MAX_HEADER_BYTES, MAX_HEADERS, Connector, judge
 from headwater.fetch.faults import NETWORK_ERRORS, fault_of
 from headwater.fetch.hops import Visit, headers_for, next_url
 from headwater.fetch.inflate import ACCEPT_ENCODING
+from headwater.fetch.limits import Limits
 from headwater.fetch.names import Names, SystemNames, is_literal
 from headwater.fetch.response import Response, check_status, retry_after_seconds
 from headwater.rules.urls import WebUrl, masked, parse_url
@@ -42,22 +41,6 @@ _READ_BUFFER = 65_536
 _WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
 _parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
 _NO_HEADERS: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How far a visit may go; plain values that others make from the settings."""
-
-    user_agent: str
-    connect_timeout_seconds: float = 10
-    read_timeout_seconds: float = 30
-    total_timeout_seconds: float = 60
-    max_body_bytes: int = 10_485_760
-    max_redirects: int = 5
-    max_connections: int = 256
-    allow_private_networks: Allowed = False
-    proxy: str | None = None
-    turn_timeout_seconds: float = 30
 
 
 class Turns(Protocol):

@@ -61,9 +61,9 @@ def from_json(payload: bytes) -> Any:
     return json.loads(payload.decode("utf-8", "surrogatepass"))
 
 
-def batches(entries: Iterable[Entry]) -> Iterator[list[list[str | None]]]:
+def batches(entries: Iterable[Entry]) -> Iterator[list[list[Any]]]:
     """Pack entries into lists that make frames of a moderate size."""
-    batch: list[list[str | None]] = []
+    batch: list[list[Any]] = []
     size = 0
     for entry in entries:
         batch.append(_pack(entry))
@@ -75,9 +75,9 @@ def batches(entries: Iterable[Entry]) -> Iterator[list[list[str | None]]]:
         yield batch
 
 
-def unpack(fields: list[str | None]) -> Entry:
+def unpack(fields: list[Any]) -> Entry:
     """Make an entry of its fields again."""
-    id_, title, url, published_at, author, body, plain_body = fields
+    id_, title, url, published_at, author, body, plain_body, has_link = fields
     return Entry(
         id=id_,
         title=title or "",
@@ -86,10 +86,11 @@ def unpack(fields: list[str | None]) -> Entry:
         author=author,
         body=body or "",
         plain_body=plain_body,
+        has_link=has_link,
     )
 
 
-def _pack(entry: Entry) -> list[str | None]:
+def _pack(entry: Entry) -> list[Any]:
     published_at = None if entry.published_at is None else entry.published_at.isoformat()
     return [
         entry.id,
@@ -99,4 +100,5 @@ def _pack(entry: Entry) -> list[str | None]:
         entry.author,
         entry.body,
         entry.plain_body,
+        entry.has_link,
     ]

@@ -6,7 +6,7 @@ from datetime import datetime
 from headwater.errors import NotAFeed
 from headwater.fetch.fetcher import Fetcher
 from headwater.fetch.parsers import Parsers
-from headwater.fetch.response import check_status
+from headwater.fetch.response import Response, check_status
 from headwater.model import Answer, Entry, Podcast, SkipReason, Source, SourceType, Subject
 from headwater.operations.sources import SourceSettings, new_source, type_of_url
 from headwater.rules.admission import Known, admit, sift
@@ -42,12 +42,14 @@ async def preview(
 ) -> Preview:
     """Visit a URL as a first poll for this podcast would, and store nothing."""
     source = new_source("preview", wanted, now)
-    if wanted.type is None and type_of_url(source.url) is None:
-        source = replace(source, type=await detect_type(fetcher, parsers, source, now))
     own_days = None if podcast is None else podcast.max_article_age_days
     subject = Subject(source, user_id, max_article_age_days=own_days)
-    answer = await fetcher(subject, key, turns=None, now=now)
-    return _judged(subject, answer, now, policy)
+    if wanted.type is not None or type_of_url(source.url) is not None:
+        answer = await fetcher(subject, key, turns=None, now=now)
+        return _judged(subject, answer, now, policy)
+    response, type_ = await _document_and_type(fetcher, parsers, source, now)
+    subject = replace(subject, source=replace(source, type=type_))
+    return _judged(subject, await fetcher.answer(subject.source, response), now, policy)
 
 
 async def detect_type(
@@ -57,13 +59,19 @@ async def detect_type(
     by_url = type_of_url(source.url)
     if by_url is not None:
         return by_url
+    return (await _document_and_type(fetcher, parsers, source, now))[1]
+
+
+async def _document_and_type(
+    fetcher: Fetcher, parsers: Parsers, source: Source, now: datetime
+) -> tuple[Response, SourceType]:
     response = await fetcher.document(source, turns=None)
     check_status(response, now=now)
     try:
         await parsers.feed(response.body, content_type=response.content_type, url=str(response.url))
     except NotAFeed:
-        return SourceType.WEBSITE
-    return SourceType.RSS
+        return response, SourceType.WEBSITE
+    return response, SourceType.RSS
 
 
 def _judged(subject: Subject, answer: Answer, now: datetime, policy: Policy) -> Preview:

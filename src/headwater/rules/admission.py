@@ -158,7 +158,8 @@ def link_mark(url: str) -> str:
 
 def entry_key(entry: Entry) -> str:
     """What tells an entry from others of its feed: id, else link, else hash (R2)."""
-    return content_hash(entry.id or entry.url or content_hash(entry.body))[:_KEY_LENGTH]
+    link = entry.url if entry.has_link else None
+    return content_hash(entry.id or link or content_hash(entry.body))[:_KEY_LENGTH]
 
 
 def entry_date(entry: Entry) -> datetime | None:

@@ -73,7 +73,7 @@ def _schedule_steps(source: Source, policy: Policy) -> list[Step]:
         steps.append(
             Step(
                 "backoff",
-                f"{source.consecutive_failures} failures in a row: {minutes} min doubled each "
+                f"failed {source.consecutive_failures} times in a row: {minutes} min doubled each "
                 f"time is {_minutes(interval)}, at most {_minutes(cap)}",
             )
         )

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from headwater.errors import DatabaseUnavailable
+
 T = TypeVar("T")
 Params = Mapping[str, Any]
 Row = tuple[Any, ...]
@@ -83,7 +85,11 @@ class Database(ABC):
         self._sessions.clear()
 
     def _reading(self, work: Callable[[Session], T]) -> T:
-        return self._translated(work, self._in_read)
+        try:
+            return self._translated(work, self._in_read)
+        except DatabaseUnavailable:
+            # the connection may have been cut while it was idle: a new one may do better
+            return self._translated(work, self._in_read)
 
     def _writing(self, work: Callable[[Session], T]) -> T:
         return self._translated(work, self._in_transaction)

@@ -145,7 +145,7 @@ CREATE TABLE post_articles (
 CREATE INDEX post_articles_article ON post_articles (article_id);
 
 CREATE TABLE polls (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     source_id TEXT NOT NULL REFERENCES sources (id) ON DELETE CASCADE,
     started_at INTEGER NOT NULL,
     duration_ms INTEGER NOT NULL,
