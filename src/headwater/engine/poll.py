@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -15,8 +14,8 @@ from headwater.engine.outage import OutageGuard
 from headwater.engine.turns import VisitTurns
 from headwater.errors import OnHold, StoreError
 from headwater.logs import get_logger
-from headwater.model import Answer, DueSource, Outcome, Subject
-from headwater.rules.admission import sift
+from headwater.model import Answer, DueSource, Outcome, Subject, changed_outcome
+from headwater.rules.admission import NO_ENTRIES, NOTHING, sift
 from headwater.rules.failure import classify
 from headwater.rules.outcome import failed, succeeded, untouched
 from headwater.rules.policy import Policy
@@ -100,10 +99,14 @@ class Poller:
             self._gates.hold(outcome.hold_lane, outcome.hold)
         duration_ms = round((self._clock.monotonic() - started) * 1000)
         visits = (*turns.end(), *self._guard.evidence(outcome, turns.lane))
-        return replace(outcome, duration_ms=duration_ms, visits=visits)
+        return changed_outcome(outcome, {"duration_ms": duration_ms, "visits": visits})
 
     async def _decide(self, subject: Subject, answer: Answer, started_at: datetime) -> Outcome:
         now, policy = self._clock.now(), self._policy
+        if answer.unchanged:
+            return succeeded(
+                subject, answer, NO_ENTRIES, NOTHING, started_at=started_at, now=now, policy=policy
+            )
         sifting = partial(sift, subject.source, answer.entries, now, policy)
         many = len(answer.entries) > _MANY_ENTRIES
         sifted = await asyncio.to_thread(sifting) if many else sifting()

@@ -11,11 +11,12 @@ from headwater.rules.politeness import passing_delay, poll_delay
 class VisitTurns:
     """Keeps one poll from asking two hosts at once, and any host out of turn."""
 
+    _source: Source
+    _policy: Policy
+
     def __init__(self, gates: Gates, lane: str) -> None:
         self._gates = gates
         self.lane = lane
-        self._source: Source | None = None
-        self._policy = Policy()
         self._delay = 0.0
         self._at_home = True
         self._visits: dict[str, Visit] = {}
@@ -34,7 +35,6 @@ class VisitTurns:
         for each other.
         """
         self._leave_home()
-        assert self._source is not None
         delay = passing_delay(host, self._source, self._policy).total_seconds()
         return self._gates.turn(host, delay, self._keep)
 

@@ -42,7 +42,7 @@ class Sifted:
         return (*(c.content_hash for c in self.candidates), *twins)
 
 
-_NOTHING = Sifted((), 0)
+NO_ENTRIES = Sifted((), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,9 @@ class Known:
     marks: frozenset[str] = frozenset()  # of hashes (D1, D5)
     marks_at_link: frozenset[tuple[str, str]] = frozenset()  # hash and link (R5)
     late_keys: frozenset[str] = frozenset()  # R8
+
+
+NOTHING = Known()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Admission:
 def sift(source: Source, entries: Sequence[Entry], now: datetime, policy: Policy) -> Sifted:
     """Part the entries that are new by their dates from those already seen (R2, R8)."""
     if not entries:
-        return _NOTHING
+        return NO_ENTRIES
     since = _since(source, now)
     late = late_window(source, policy)
     candidates = []

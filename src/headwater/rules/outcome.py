@@ -14,7 +14,7 @@ from headwater.model import (
     Source,
     SourceType,
     Subject,
-    changed,
+    changed_source,
 )
 from headwater.rules.admission import Known, Sifted, admit, last_seen, late_keys_after
 from headwater.rules.policy import HoldScope, Policy
@@ -46,7 +46,7 @@ def succeeded(
             changes["late_keys_kept"] = not late_keys.forget_all
     return Outcome(
         before=before,
-        source=changed(before, changes),
+        source=changed_source(before, changes),
         kind=OutcomeKind.STORED if admission.posts else OutcomeKind.UNCHANGED,
         started_at=started_at,
         posts=admission.posts,

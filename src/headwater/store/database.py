@@ -39,6 +39,18 @@ class Session(Protocol):
         """Run a query and answer all its rows."""
         ...
 
+    def fetch_together(self, columns: str, rest: str, params: Params = ...) -> list[Row]:
+        """Run `SELECT columns rest` for many rows that are wanted at once."""
+        ...
+
+    def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = ...) -> None:
+        """Insert rows that all have the same columns."""
+        ...
+
+    def update_rows(self, table: str, rows: Sequence[Params], also: str) -> None:
+        """Set columns of rows by their `id`; `also` is set in each of them."""
+        ...
+
     def array(self, values: Iterable[Any]) -> Any:
         """Wrap values so that `among` can look them up."""
         ...

@@ -38,13 +38,7 @@ class Polls:
 
 def insert(session: Session, outcomes: Sequence[Outcome]) -> None:
     """Add finished polls to the history."""
-    session.execute_many(
-        """INSERT INTO polls (source_id, started_at, duration_ms, outcome, status, bytes,
-            new_posts, skipped, failure_type, failure_kind, error, redirected_to)
-        VALUES (:source_id, :started_at, :duration_ms, :outcome, :status, :bytes, :new_posts,
-            :skipped, :failure_type, :failure_kind, :error, :redirected_to)""",
-        [_row(outcome) for outcome in outcomes],
-    )
+    session.insert_rows("polls", [_row(outcome) for outcome in outcomes])
 
 
 def forget_old(session: Session, now: datetime, days: int, limit: int) -> int:

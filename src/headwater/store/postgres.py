@@ -51,6 +51,22 @@ class PostgresSession:
         """Run a query and answer all its rows."""
         return self.connection.execute(_native(sql), params).fetchall()
 
+    def fetch_together(self, columns: str, rest: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run a query and answer all its rows."""
+        return self.fetch(f"SELECT {columns} {rest}", params)
+
+    def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = "") -> None:
+        """Insert rows that all have the same columns."""
+        names = list(rows[0])
+        places = ", ".join(f":{name}" for name in names)
+        sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places}) {conflict}"
+        self.execute_many(sql, rows)
+
+    def update_rows(self, table: str, rows: Sequence[Params], also: str) -> None:
+        """Set columns of rows by their `id`."""
+        changes = ", ".join([also, *(f"{name} = :{name}" for name in rows[0] if name != "id")])
+        self.execute_many(f"UPDATE {table} SET {changes} WHERE id = :id", rows)
+
     def array(self, values: Iterable[Any]) -> Any:
         """Values as a PostgreSQL array."""
         return list(values)

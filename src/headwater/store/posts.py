@@ -81,11 +81,10 @@ def insert(session: Session, posts: Sequence[Post]) -> None:
     """Store posts; one that is there already stays as it is."""
     if not posts:
         return
-    session.execute_many(
-        f"""INSERT INTO posts ({columns(POST_COLUMNS)})
-        VALUES ({", ".join(":" + name for name in POST_COLUMNS)})
-        ON CONFLICT (source_id, content_hash) DO NOTHING""",
+    session.insert_rows(
+        "posts",
         [content_of(post) for post in posts],
+        "ON CONFLICT (source_id, content_hash) DO NOTHING",
     )
 
 

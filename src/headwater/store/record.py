@@ -41,10 +41,10 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _current(session: Session, outcomes: Sequence[Outcome]) -> dict[str, tuple[object, ...]]:
-    lock = " FOR UPDATE" if session.kind == "postgres" else ""
-    rows = session.fetch(
-        f"""SELECT id, generation, url, type, enabled FROM sources
-        WHERE {session.among("id", "ids")} ORDER BY id{lock}""",
+    lock = "ORDER BY id FOR UPDATE" if session.kind == "postgres" else ""
+    rows = session.fetch_together(
+        "id, generation, url, type, enabled",
+        f"FROM sources WHERE {session.among('id', 'ids')} {lock}",
         {"ids": session.array({outcome.before.id for outcome in outcomes})},
     )
     return {row[0]: (row[1], row[2], row[3], bool(row[4])) for row in rows}
@@ -83,9 +83,7 @@ def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
             row |= columns_of(outcome.source, name)
         alike.setdefault(changed, []).append(row)
     for rows in alike.values():
-        changes = "".join(f", {name} = :{name}" for name in rows[0] if name != "id")
-        sql = f"UPDATE sources SET generation = generation + 1{changes} WHERE id = :id"
-        session.execute_many(sql, rows)
+        session.update_rows("sources", rows, "generation = generation + 1")
 
 
 def _without_podcast_twins(session: Session, outcome: Outcome) -> Outcome:

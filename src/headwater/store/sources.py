@@ -25,10 +25,6 @@ from headwater.store.rows import (
 )
 
 _SELECT = f"SELECT {columns(SOURCE_COLUMNS, 's')} FROM sources s"
-_INSERT = (
-    f"INSERT INTO sources ({columns(SOURCE_COLUMNS)}) "
-    f"VALUES ({', '.join(':' + name for name in SOURCE_COLUMNS)})"
-)
 _UPDATE = (
     "UPDATE sources SET "
     + ", ".join(f"{name} = :{name}" for name in SOURCE_COLUMNS if name != "id")
@@ -131,7 +127,7 @@ class Sources:
     async def add_many(self, sources: Sequence[Source]) -> None:
         """Store new sources, all or none."""
         await self._database.write(
-            lambda s: s.execute_many(_INSERT, [settings_of(x) | state_of(x) for x in sources])
+            lambda s: s.insert_rows("sources", [settings_of(x) | state_of(x) for x in sources])
         )
 
     async def edit(self, source_id: str, change: Callable[[Source], Source]) -> Source:
@@ -217,11 +213,13 @@ def _due_source(row: Row, policy: Policy) -> DueSource:
 
 
 def _subjects(session: Session, ids: Sequence[str]) -> list[Subject | None]:
-    sql = f"""SELECT p.user_id, p.max_article_age_days, p.dedupe_across_sources,
-        {columns(SOURCE_COLUMNS, "s")}
-        FROM sources s JOIN podcasts p ON p.id = s.podcast_id
-        WHERE {session.among("s.id", "ids")}"""
-    rows = session.fetch(sql, {"ids": session.array(set(ids))})
+    rows = session.fetch_together(
+        "p.user_id, p.max_article_age_days, p.dedupe_across_sources, "
+        + columns(SOURCE_COLUMNS, "s"),
+        f"""FROM sources s JOIN podcasts p ON p.id = s.podcast_id
+        WHERE {session.among("s.id", "ids")}""",
+        {"ids": session.array(set(ids))},
+    )
     found = {r[3]: Subject(source_from(r[3:]), r[0], r[1], bool(r[2])) for r in rows}
     return [found.get(id_) for id_ in ids]
 
