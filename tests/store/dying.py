@@ -14,6 +14,10 @@ from headwater.store import Session, Store, open_database
 from headwater.store.record import record
 from tests.store.pieces import StoreClock, a_rich_success
 
+STATEMENTS = (
+    "execute", "execute_many", "fetch", "fetch_together", "insert_rows", "update_rows",
+)  # fmt: skip
+
 
 class DyingSession:
     """A session whose process is killed right before its n-th statement, or before the commit."""
@@ -23,7 +27,7 @@ class DyingSession:
         self._left = steps
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("execute", "execute_many", "fetch"):
+        if name in STATEMENTS:
             self.step()
         return getattr(self._session, name)
 

@@ -5,12 +5,14 @@ import contextlib
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headwater.errors import StoreError
+from headwater.model import Hold
 from headwater.store import Session, Store, open_database
 from headwater.store.backup import TABLES, back_up, restore
 from headwater.store.cleanup import old_posts
@@ -19,10 +21,12 @@ from tests.store.conftest import BOTH
 from tests.store.filling import fill
 from tests.store.pieces import (
     DAY,
+    HOUR,
     NOW,
     StoreClock,
     a_post,
     a_source,
+    a_success,
     bodies,
     everything,
     rows,
@@ -93,6 +97,21 @@ async def test_who_polls_is_not_part_of_a_backup(store: Store, other: Store, tmp
     await restore(other.database, tmp_path / "backup.db")
 
     assert await rows(other, "SELECT name, value FROM facts") == [("paused", "true")]
+    assert await store.facts.get("poller") == "since eight"
+
+
+async def test_p9_a_hold_that_is_newer_than_the_backup_survives_a_restore(
+    store: Store, tmp_path: Path
+):
+    await back_up(store.database, tmp_path / "backup.db")
+    hold = Hold(NOW + HOUR, NOW, "HTTP 429")
+    source = await stored(store)
+    await store.record(replace(a_success(source), hold=hold, hold_lane="a.org"))
+    await store.facts.set("poller", "since eight")
+
+    await restore(store.database, tmp_path / "backup.db")
+
+    assert (await store.hosts.get("a.org")).hold == hold
     assert await store.facts.get("poller") == "since eight"
 
 

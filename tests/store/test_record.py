@@ -117,6 +117,14 @@ class BrokenSession:
         self._step()
         self._session.execute_many(sql, rows)
 
+    def insert_rows(self, table: str, rows: Any, conflict: str = "") -> None:
+        self._step()
+        self._session.insert_rows(table, rows, conflict)
+
+    def update_rows(self, table: str, rows: Any, also: str) -> None:
+        self._step()
+        self._session.update_rows(table, rows, also)
+
     def _step(self) -> None:
         if self._left == 0:
             raise RuntimeError("broken")

@@ -1,6 +1,7 @@
 """The command that runs everything: scheduler and API in one process."""
 
 import asyncio
+import gc
 import resource
 import signal
 import sys
@@ -37,6 +38,7 @@ def serve(
     )
     logs.configure(settings.log.format, settings.log.level, colours=sys.stderr.isatty())
     raise_file_limit()
+    collect_garbage_rarely()
     run(_serve(settings))
 
 
@@ -46,6 +48,12 @@ def raise_file_limit() -> None:
     if soft != hard:
         with suppress(ValueError, OSError):  # some systems promise more than they give
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def collect_garbage_rarely() -> None:
+    """Look for garbage cycles once in many polls: Python's own pace costs a quarter of the CPU."""
+    gc.freeze()  # what is loaded by now stays
+    gc.set_threshold(20_000, 20, 50)
 
 
 def stop_on_signals(*more: signal.Signals) -> asyncio.Event:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from headwater.clock import Clock
 from headwater.model import Outcome
 
 
@@ -33,7 +34,8 @@ class Event:
 class Events:
     """Tells every listener, at once and in order; a listener must neither block nor raise."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._listeners: list[Callable[[Event], None]] = []
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -44,7 +46,6 @@ class Events:
     def tell(
         self,
         kind: EventKind,
-        at: datetime,
         *,
         source_id: str | None = None,
         outcome: Outcome | None = None,
@@ -52,6 +53,6 @@ class Events:
     ) -> None:
         """Pass on what happened."""
         if self._listeners:
-            event = Event(kind, at, source_id, outcome, text)
+            event = Event(kind, self._clock.now(), source_id, outcome, text)
             for listener in list(self._listeners):
                 listener(event)

@@ -84,7 +84,7 @@ class Poller:
     async def _visit(self, subject: Subject, turns: VisitTurns) -> Outcome:
         """Fetch and decide."""
         started_at, started = self._clock.now(), self._clock.monotonic()
-        self._events.tell(EventKind.POLL_STARTED, started_at, source_id=subject.source.id)
+        self._events.tell(EventKind.POLL_STARTED, source_id=subject.source.id)
         try:
             key = await self._key_for(subject)  # None unless the type needs one
             answer = await self._fetch(subject, key, turns=turns, now=started_at)
@@ -120,16 +120,16 @@ class Poller:
         return due.requested or is_due(source, self._clock.now(), self._policy)
 
     def _tell(self, outcome: Outcome) -> None:
-        source, now = outcome.source, self._clock.now()
+        source = outcome.source
         _log(outcome)
-        self._events.tell(EventKind.POLL_FINISHED, now, source_id=source.id, outcome=outcome)
+        self._events.tell(EventKind.POLL_FINISHED, source_id=source.id, outcome=outcome)
         if not outcome.recorded:
             return
         if outcome.disabled:
             log.warning("[Polling] disabled", url=source.url, reason=source.disabled_reason)
-            self._events.tell(EventKind.SOURCE_DISABLED, now, source_id=source.id, outcome=outcome)
+            self._events.tell(EventKind.SOURCE_DISABLED, source_id=source.id, outcome=outcome)
         elif outcome.recovered:
-            self._events.tell(EventKind.SOURCE_RECOVERED, now, source_id=source.id, outcome=outcome)
+            self._events.tell(EventKind.SOURCE_RECOVERED, source_id=source.id, outcome=outcome)
 
 
 def on_hold(subject: Subject, gates: Gates, lane: str, now: datetime) -> Outcome | None:

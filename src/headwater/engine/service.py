@@ -64,7 +64,7 @@ class Service:
         self._policy = policy
         self._pace = pace
         self._rng = rng
-        self.events = Events()
+        self.events = Events(clock)
         self.last_tick: datetime | None = None
         self._outage: str | None = None
         self._errands: set[asyncio.Task[Any]] = set()
@@ -143,7 +143,7 @@ class Service:
         self.gates.prune()
         self.guard.tidy()
         self.last_tick = self._clock.now()
-        self.events.tell(EventKind.TICK, self.last_tick, text=str(taken))
+        self.events.tell(EventKind.TICK, text=str(taken))
         return taken
 
     async def poll_now(
@@ -202,7 +202,7 @@ class Service:
         self._run_errand(self.guard.give_back(kind or self._outage or ""))
         if kind != self._outage:
             self._outage = kind
-            self.events.tell(EventKind.OUTAGE, self._clock.now(), text=kind)
+            self.events.tell(EventKind.OUTAGE, text=kind)
 
     def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
         errand = asyncio.create_task(work)

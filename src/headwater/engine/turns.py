@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from headwater.engine.gates import Gates
 from headwater.model import Source, Visit
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import passing_delay, poll_delay
+from headwater.rules.politeness import delay_seconds, host_of, passing_delay
 
 
 class VisitTurns:
@@ -26,7 +26,8 @@ class VisitTurns:
         self._source = source
         self._policy = policy
         if self.lane:  # the null lane has none (P4)
-            self._delay = poll_delay(source, policy).total_seconds()
+            own, host = source.poll_delay_seconds, host_of(source)
+            self._delay = delay_seconds(own, source.type, host, policy)
 
     def at(self, host: str) -> AbstractAsyncContextManager[None]:
         """Wait for another host's turn and mark it as visited.

@@ -19,7 +19,10 @@ TABLES = (
 )  # fmt: skip
 _PAGE = 2000
 _PAIRED = ("api_keys", "tombstones", "late_keys", "post_articles")  # keyed by their first two
-_NOT_COPIED = {"facts": ("poller",)}  # who polls is a fact of the moment
+_NOT_COPIED = {"facts": ("poller",)}
+# What a restore takes away. Who polls is none of its business, and what hosts asked for stays:
+# a hold that is newer than the backup must still be obeyed (P3, P9).
+_REPLACED = {table: "TRUE" for table in TABLES} | {"facts": "name <> 'poller'", "hosts": "FALSE"}
 
 
 async def back_up(database: Database, target: Path) -> int:
@@ -53,6 +56,8 @@ def _copy_out(source: Session, path: Path) -> int:
     try:
         target.execute("BEGIN IMMEDIATE")
         migrate(target, SqliteDatabase.migrations)
+        for table in ("podcasts", "users"):  # those that a new database starts with
+            target.execute(f"DELETE FROM {table} WHERE TRUE")
         rows = sum(_copy(source, target, table) for table in TABLES)
         target.execute("COMMIT")
     finally:
@@ -67,7 +72,7 @@ def _copy_in(target: Session, path: Path) -> int:
     try:
         _check(source, path)
         for table in reversed(TABLES):
-            target.execute(f"DELETE FROM {table} WHERE TRUE")
+            target.execute(f"DELETE FROM {table} WHERE {_REPLACED[table]}")
         rows = sum(_copy(source, target, table) for table in TABLES)
         if target.kind == "postgres":
             target.execute(
@@ -93,12 +98,15 @@ def _check(source: SqliteFile, path: Path) -> None:
 
 
 def _copy(source: Session, target: Session, table: str) -> int:
-    target.execute(f"DELETE FROM {table} WHERE TRUE")  # the rows a new database starts with
     columns = _columns(source, table)
+    if not columns:
+        raise StoreError(f"there is no table {table} to copy")
     # SQLite keeps truth as a number, which PostgreSQL does not take for one
     values = [f":{name} <> 0" if type_ == "boolean" else f":{name}" for name, type_ in columns]
     names = [name for name, _ in columns]
     insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
+    if _REPLACED[table] != "TRUE":
+        insert += " ON CONFLICT DO NOTHING"
     total = 0
     for page in _pages(source, table, names):
         target.execute_many(insert, [dict(zip(names, row, strict=True)) for row in page])

@@ -57,6 +57,8 @@ class PostgresSession:
 
     def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = "") -> None:
         """Insert rows that all have the same columns."""
+        if not rows:
+            return
         names = list(rows[0])
         places = ", ".join(f":{name}" for name in names)
         sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places}) {conflict}"
@@ -64,6 +66,8 @@ class PostgresSession:
 
     def update_rows(self, table: str, rows: Sequence[Params], also: str) -> None:
         """Set columns of rows by their `id`."""
+        if not rows:
+            return
         changes = ", ".join([also, *(f"{name} = :{name}" for name in rows[0] if name != "id")])
         self.execute_many(f"UPDATE {table} SET {changes} WHERE id = :id", rows)
 

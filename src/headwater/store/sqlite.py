@@ -80,6 +80,8 @@ class SqliteSession:
 
     def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = "") -> None:
         """Insert rows that all have the same columns, many in a statement."""
+        if not rows:
+            return
         names = list(rows[0])
         for places, values in _chunks(rows, names):
             self.connection.execute(
@@ -88,6 +90,8 @@ class SqliteSession:
 
     def update_rows(self, table: str, rows: Sequence[Params], also: str) -> None:
         """Set columns of rows by their `id`, many in a statement."""
+        if not rows:
+            return
         names = list(rows[0])
         changes = ", ".join([also, *(f"{n} = given.{n}" for n in names if n != "id")])
         for places, values in _chunks(rows, names):
