@@ -62,7 +62,7 @@ async def test_a1_only_unlinked_posts_of_this_podcast_within_the_window_count(st
 
     assert [article.body for article in (await aggregated(store)).created] == ["edge"]
     assert await store.articles.newest("other", limit=10) == []
-    assert await store.articles.count(source.id) == 1
+    assert await store.articles.counts([source.id]) == {source.id: 1}
 
 
 async def test_a3_a_hash_that_exists_is_linked_to_that_article(store: Store):

@@ -155,6 +155,7 @@ async def test_p9_p10_retry_after_holds_the_lane_over_a_restart(headwater: Headw
         await headwater.cli("poll", "--source", first, code=1)
         answer = await headwater.json("poll", "--source", second, code=1)
         assert "on hold until" in answer[0]["error"]
+        await headwater.cli("preview", web.url("limited", "/three"), code=1)
         await headwater.stop(signal.SIGKILL)
         await headwater.start()
         headwater.change("UPDATE sources SET last_polled = 1 WHERE id = ?", second)

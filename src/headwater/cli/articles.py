@@ -23,8 +23,8 @@ Limit = Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")
 _POST_COLUMNS = (
     output.Column("Published"),
     output.wide("Title"),
-    output.wide("Author"),
-    output.wide("Link"),
+    output.spare(output.wide("Author")),
+    output.spare(output.wide("Link")),
 )
 _ARTICLE_COLUMNS = (
     output.Column("ID"),

@@ -30,12 +30,12 @@ _COLUMNS = (
     output.Column("ID"),
     output.Column("Health"),
     output.wide("Source"),
-    output.Column("Type"),
-    output.wide("Host"),
-    output.Column("Last poll"),
+    output.spare(output.Column("Type")),
+    output.spare(output.wide("Host")),
+    output.spare(output.Column("Last poll")),
     output.Column("Next poll"),
-    output.Column("Interval"),
-    output.number("Failures"),
+    output.spare(output.Column("Interval")),
+    output.spare(output.number("Failures")),
     output.number("Posts"),
 )
 _POLL_COLUMNS = (
@@ -43,9 +43,9 @@ _POLL_COLUMNS = (
     output.Column("Outcome"),
     output.number("Status"),
     output.number("New"),
-    output.number("Skipped"),
-    output.number("Bytes"),
-    output.number("ms"),
+    output.spare(output.number("Skipped")),
+    output.spare(output.number("Bytes")),
+    output.spare(output.number("ms")),
     output.wide("Error"),
 )
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -19,11 +19,12 @@ _LEAST_WIDTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; one that may shrink gives way on a narrow terminal."""
+    """A column of a table; on a narrow terminal some shrink, and some are left out."""
 
     name: str
     justify: Literal["left", "right"] = "left"
     shrinks: bool = False
+    spare: bool = False
 
 
 def number(name: str) -> Column:
@@ -85,6 +86,9 @@ def drawn_table(
 ) -> Table:
     """A table for a terminal; text is never taken for markup."""
     texts = [[c if isinstance(c, Text) else Text(_flat(c)) for c in row] for row in rows]
+    kept = _kept(columns, texts, console().width)
+    columns = [columns[index] for index in kept]
+    texts = [[row[index] for index in kept] for row in texts]
     table = Table(
         box=box.SIMPLE_HEAD,
         header_style="bold",
@@ -106,12 +110,37 @@ def drawn_table(
     return table
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
-    """What each column needs; where that is too much, the wide ones share what is left."""
-    needed = [
+def spare(column: Column) -> Column:
+    """The column, left out where there is no room for it."""
+    return replace(column, spare=True)
+
+
+def _kept(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
+    """The columns that fit: the spare ones go, the last first, until the others have room."""
+    kept = list(range(len(columns)))
+    while True:
+        some = [columns[index] for index in kept]
+        needed = _needed(some, [[row[index] for index in kept] for row in rows])
+        least = sum(
+            min(width, 2 * _LEAST_WIDTH) if column.shrinks else width
+            for width, column in zip(needed, some, strict=True)
+        )
+        droppable = [index for index in kept if columns[index].spare]
+        if least + 3 * len(kept) <= room or not droppable:
+            return kept
+        kept.remove(droppable[-1])
+
+
+def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> list[int]:
+    return [
         max([len(column.name), *(row[index].cell_len for row in rows)])
         for index, column in enumerate(columns)
     ]
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
+    """What each column needs; where that is too much, the wide ones share what is left."""
+    needed = _needed(columns, rows)
     left = room - 3 * len(columns)  # borders and padding
     left -= sum(width for width, column in zip(needed, columns, strict=True) if not column.shrinks)
     widths = list(needed)

@@ -25,8 +25,8 @@ _COLUMNS = (
     output.wide("Source"),
     output.number("Status"),
     output.number("New"),
-    output.number("Skipped"),
-    output.number("ms"),
+    output.spare(output.number("Skipped")),
+    output.spare(output.number("ms")),
     output.wide("Error"),
 )
 _MOST_ROWS = 40  # on a terminal; failures and new posts come first

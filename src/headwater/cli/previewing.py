@@ -11,7 +11,7 @@ from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import Invocation, invocation
 from headwater.model import Entry, SkipReason, SourceType, Subject
-from headwater.operations.preview import Preview, preview
+from headwater.operations.preview import Preview, Previewer
 from headwater.operations.sources import SourceSettings, new_source, type_of_url
 from headwater.rules.admission import article_age
 
@@ -61,16 +61,8 @@ async def _previewed(
     if SourceType.TWITTER in (wanted.type, type_of_url(wanted.url or "")):
         key = await app.key_for(Subject(new_source(podcast.id, wanted, now), user.id))
     async with app.network() as network:
-        found = await preview(
-            network.fetcher,
-            network.parsers,
-            wanted,
-            user_id=user.id,
-            key=key,
-            now=now,
-            policy=app.policy,
-            podcast=podcast,
-        )
+        previewer = Previewer(network.fetcher, network.parsers, app.store, app.clock, app.policy)
+        found = await previewer.preview(wanted, podcast, key=key)
     return found, article_age(podcast.max_article_age_days, app.policy)
 
 

@@ -15,7 +15,7 @@ from headwater.cli.polling import poll_and_show
 from headwater.errors import FetchError, HeadwaterError, UsageError
 from headwater.model import Source, SourceType
 from headwater.operations.overview import SourceView, view_of
-from headwater.operations.preview import detect_type
+from headwater.operations.preview import Previewer
 from headwater.operations.sources import (
     SourceSettings,
     add_source,
@@ -185,7 +185,10 @@ async def _added(call: Invocation, app: App, wanted: SourceSettings) -> Source:
 async def _type_by_visit(app: App, candidate: Source) -> SourceType:
     async with app.network() as network:
         try:
-            return await detect_type(network.fetcher, network.parsers, candidate, app.clock.now())
+            previewer = Previewer(
+                network.fetcher, network.parsers, app.store, app.clock, app.policy
+            )
+            return await previewer.type_of(candidate)
         except FetchError as error:
             kinds = "|".join(SourceType)
             raise HeadwaterError(

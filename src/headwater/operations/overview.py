@@ -1,6 +1,5 @@
 """Sources as people see them: what is stored, and what the rules make of it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,12 +63,12 @@ async def views(
     """One user's sources as people see them."""
     lanes = [lane_of(source, user_id) or "" for source in sources]
     states = await _states(store, lanes)
-    return await asyncio.gather(
-        *(
-            _view(store, source, states.get(lane, HostState(lane)), now, policy)
-            for source, lane in zip(sources, lanes, strict=True)
-        )
-    )
+    ids = [source.id for source in sources]
+    counts = await store.posts.counts(ids), await store.articles.counts(ids)
+    return [
+        _view(source, states.get(lane, HostState(lane)), counts, now, policy)
+        for source, lane in zip(sources, lanes, strict=True)
+    ]
 
 
 async def view_of(store: Store, source_id: str, now: datetime, policy: Policy) -> SourceView:
@@ -110,9 +109,14 @@ async def _states(store: Store, lanes: Sequence[str]) -> Mapping[str, HostState]
     return {name: await store.hosts.get(name) for name in names}
 
 
-async def _view(
-    store: Store, source: Source, state: HostState, now: datetime, policy: Policy
+def _view(
+    source: Source,
+    state: HostState,
+    counts: tuple[Mapping[str, int], Mapping[str, int]],
+    now: datetime,
+    policy: Policy,
 ) -> SourceView:
+    posts, articles = counts
     holds = [h for h in (state.hold, source.hold) if h is not None and hold_seconds(h, now) > 0]
     return SourceView(
         source=source,
@@ -121,7 +125,7 @@ async def _view(
         next_poll_at=next_poll_at(source, state, now, policy),
         delay_seconds=poll_delay(source, policy).total_seconds(),
         interval_minutes=round(effective_interval(source, policy).total_seconds() / 60),
-        post_count=await store.posts.count(source.id),
-        article_count=await store.articles.count(source.id),
+        post_count=posts.get(source.id, 0),
+        article_count=articles.get(source.id, 0),
         hold=max(holds, key=lambda hold: hold.until, default=None),
     )

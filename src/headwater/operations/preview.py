@@ -3,14 +3,18 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from headwater.clock import Clock
 from headwater.errors import NotAFeed
 from headwater.fetch.fetcher import Fetcher
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.response import Response, check_status
 from headwater.model import Answer, Entry, Podcast, SkipReason, Source, SourceType, Subject
 from headwater.operations.sources import SourceSettings, new_source, type_of_url
+from headwater.operations.turns import StoredTurns
 from headwater.rules.admission import Known, admit, sift
 from headwater.rules.policy import Policy
+from headwater.rules.politeness import host_of, lane_of
+from headwater.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,49 +33,55 @@ class Preview:
         return tuple(entry for entry, reason in self.verdicts if reason is None)
 
 
-async def preview(
-    fetcher: Fetcher,
-    parsers: Parsers,
-    wanted: SourceSettings,
-    *,
-    user_id: str,
-    key: str | None,
-    now: datetime,
-    policy: Policy,
-    podcast: Podcast | None = None,
-) -> Preview:
-    """Visit a URL as a first poll for this podcast would, and store nothing."""
-    source = new_source("preview", wanted, now)
-    own_days = None if podcast is None else podcast.max_article_age_days
-    subject = Subject(source, user_id, max_article_age_days=own_days)
-    if wanted.type is not None or type_of_url(source.url) is not None:
-        answer = await fetcher(subject, key, turns=None, now=now)
-        return _judged(subject, answer, now, policy)
-    response, type_ = await _document_and_type(fetcher, parsers, source, now)
-    subject = replace(subject, source=replace(source, type=type_))
-    return _judged(subject, await fetcher.answer(subject.source, response), now, policy)
+@dataclass(frozen=True, slots=True)
+class Previewer:
+    """Visits URLs without storing what they bring; hosts' turns are respected all the same."""
 
+    fetcher: Fetcher
+    parsers: Parsers
+    store: Store
+    clock: Clock
+    policy: Policy
 
-async def detect_type(
-    fetcher: Fetcher, parsers: Parsers, source: Source, now: datetime
-) -> SourceType:
-    """What a URL is by what it answers: a feed, else a page; X goes by the URL alone."""
-    by_url = type_of_url(source.url)
-    if by_url is not None:
-        return by_url
-    return (await _document_and_type(fetcher, parsers, source, now))[1]
+    async def preview(
+        self, wanted: SourceSettings, podcast: Podcast, *, key: str | None = None
+    ) -> Preview:
+        """Visit a URL as a first poll for this podcast would."""
+        now = self.clock.now()
+        source = new_source("preview", wanted, now)
+        own_days = podcast.max_article_age_days
+        subject = Subject(source, podcast.user_id, max_article_age_days=own_days)
+        turns = StoredTurns(self.store, self.clock, self.policy, source)
+        async with turns.at_home(lane_of(source, podcast.user_id)):
+            if wanted.type is not None or type_of_url(source.url) is not None:
+                answer = await self.fetcher(subject, key, turns=turns, now=now)
+                return _judged(subject, answer, now, self.policy)
+            response, type_ = await self._document_and_type(source, turns)
+        subject = replace(subject, source=replace(source, type=type_))
+        answer = await self.fetcher.answer(subject.source, response)
+        return _judged(subject, answer, now, self.policy)
 
+    async def type_of(self, source: Source) -> SourceType:
+        """What a URL is by what it answers: a feed, else a page; X goes by the URL alone."""
+        by_url = type_of_url(source.url)
+        if by_url is not None:
+            return by_url
+        turns = StoredTurns(self.store, self.clock, self.policy, source)
+        async with turns.at_home(host_of(source)):
+            return (await self._document_and_type(source, turns))[1]
 
-async def _document_and_type(
-    fetcher: Fetcher, parsers: Parsers, source: Source, now: datetime
-) -> tuple[Response, SourceType]:
-    response = await fetcher.document(source, turns=None)
-    check_status(response, now=now)
-    try:
-        await parsers.feed(response.body, content_type=response.content_type, url=str(response.url))
-    except NotAFeed:
-        return response, SourceType.WEBSITE
-    return response, SourceType.RSS
+    async def _document_and_type(
+        self, source: Source, turns: StoredTurns
+    ) -> tuple[Response, SourceType]:
+        response = await self.fetcher.document(source, turns=turns)
+        check_status(response, now=self.clock.now())
+        try:
+            await self.parsers.feed(
+                response.body, content_type=response.content_type, url=str(response.url)
+            )
+        except NotAFeed:
+            return response, SourceType.WEBSITE
+        return response, SourceType.RSS
 
 
 def _judged(subject: Subject, answer: Answer, now: datetime, policy: Policy) -> Preview:

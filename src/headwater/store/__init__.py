@@ -21,6 +21,7 @@ from headwater.store.people import People
 from headwater.store.polls import Polls
 from headwater.store.posts import Posts
 from headwater.store.record import record
+from headwater.store.rows import to_ms
 from headwater.store.sources import Sources
 from headwater.store.sqlite import SqliteDatabase
 
@@ -60,8 +61,8 @@ class Store:
 
     async def prepare(self) -> tuple[int, int]:
         """Bring the schema up to date; answer its versions before and after (K7)."""
-        folder = self.database.migrations
-        return await self.database.write(lambda session: migrate(session, folder))
+        folder, now = self.database.migrations, self._clock.now()
+        return await self.database.write(lambda session: _prepare(session, folder, now))
 
     async def schema(self) -> tuple[int, int]:
         """The schema's version in the database, and the one this program knows."""
@@ -109,6 +110,14 @@ class Store:
             if len(outcomes) == 1 or isinstance(error, DatabaseUnavailable):
                 return [error] * len(outcomes)
         return [(await self._record_many([outcome]))[0] for outcome in outcomes]
+
+
+def _prepare(session: Session, folder: Path, now: datetime) -> tuple[int, int]:
+    before, after = migrate(session, folder)
+    if before == 0:  # those that every database starts with
+        for table in ("users", "podcasts"):
+            session.execute(f"UPDATE {table} SET created_at = :now", {"now": to_ms(now)})
+    return before, after
 
 
 def open_database(url: str) -> Database:

@@ -1,12 +1,13 @@
 """Articles: what posts were made into, and who still has to read them (A1-A3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from headwater.errors import NotFound
 from headwater.model import Article, Post, Source
 from headwater.store.database import Database, Session
+from headwater.store.posts import count_by_source
 from headwater.store.rows import (
     ARTICLE_COLUMNS,
     POST_COLUMNS,
@@ -63,11 +64,9 @@ class Articles:
             lambda s: _mark_processed(s, podcast_id, article_ids, now)
         )
 
-    async def count(self, source_id: str) -> int:
-        """How many articles a source has."""
-        sql = "SELECT count(*) FROM articles WHERE source_id = :source"
-        rows = await self._database.read(lambda s: s.fetch(sql, {"source": source_id}))
-        return int(rows[0][0])
+    async def counts(self, source_ids: Sequence[str]) -> Mapping[str, int]:
+        """How many articles each of these sources has."""
+        return await self._database.read(lambda s: count_by_source(s, "articles", source_ids))
 
 
 def _aggregate(

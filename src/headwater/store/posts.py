@@ -1,6 +1,6 @@
 """Posts, and what is known to have been one (D1, D5, R5, R8)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headwater.model import Post, Subject
 from headwater.rules.admission import Known, Sifted, link_mark, mark
@@ -41,6 +41,10 @@ class Posts:
             WHERE {where} ORDER BY p.id DESC LIMIT :limit"""
         rows = await self._database.read(lambda s: s.fetch(sql, params))
         return [post_from(row) for row in rows]
+
+    async def counts(self, source_ids: Sequence[str]) -> Mapping[str, int]:
+        """How many posts each of these sources has."""
+        return await self._database.read(lambda s: count_by_source(s, "posts", source_ids))
 
     async def count(self, source_id: str | None = None) -> int:
         """How many posts there are, of one source or of all."""
@@ -86,6 +90,13 @@ def insert(session: Session, posts: Sequence[Post]) -> None:
         [content_of(post) for post in posts],
         "ON CONFLICT (source_id, content_hash) DO NOTHING",
     )
+
+
+def count_by_source(session: Session, table: str, source_ids: Sequence[str]) -> dict[str, int]:
+    """How many rows of posts or articles each source has."""
+    sql = f"""SELECT source_id, count(*) FROM {table}
+        WHERE {session.among("source_id", "ids")} GROUP BY source_id"""
+    return dict(session.fetch(sql, {"ids": session.array(source_ids)}))
 
 
 def bury(session: Session, rows: Sequence[tuple[str, str, str, str]]) -> None:
