@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+import pytest
+
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import Lanes
 from headwater.errors import HostBusy, OnHold
@@ -154,6 +156,23 @@ def test_o4_a_clock_set_back_before_a_restart_lengthens_no_wait() -> None:
         return polls
 
     assert in_virtual_time(story).at("start", "one") == 10
+
+
+@pytest.mark.parametrize("hours", [-24 * 365, -1, 1, 24 * 365])
+def test_h6_o4_setting_the_wall_clock_shortens_and_lengthens_no_wait(hours: int) -> None:
+    async def story() -> Polls:
+        lanes, polls, gates = world()
+        gates.hold("b.org", Hold(START + timedelta(seconds=90), START, "HTTP 429"))
+        lanes.offer([due("one", delay=60, overdue=2), due("two"), due("held", "b.org")])
+        await asyncio.sleep(10)
+        polls.clock.set_by(timedelta(hours=hours))
+        lanes.offer([due("two"), due("held", "b.org")])  # the next tick finds them due again
+        await lanes.wait_until_idle()
+        return polls
+
+    polls = in_virtual_time(story)
+    assert polls.at("start", "two") - polls.at("end", "one") == 60
+    assert polls.at("start", "held") == 90
 
 
 def test_p3_after_an_unclean_stop_a_lane_waits_the_longest_delay_of_its_due_sources_once() -> None:

@@ -192,3 +192,9 @@ def test_h4_damaged_feeds_never_raise_anything_else(data):
     length = data.draw(st.integers(0, 20))
     other = data.draw(st.binary(max_size=20) | st.sampled_from(PIECES))
     never_raises(GOOD[:at] + other + GOOD[at + length :])
+
+
+@pytest.mark.parametrize("name", [b"/etc/hostname", b"file:///etc/hostname", b"http://127.0.0.1/"])
+def test_m3_bytes_that_look_like_a_place_are_read_as_what_they_are(name):
+    with pytest.raises(NotAFeed):
+        read_feed(name, url="http://example.org/feed")
