@@ -393,3 +393,48 @@ def test_o2_lanes_come_back_spread_out() -> None:
     assert len(starts) == 200
     assert max(starts) > 80
     assert max(sum(1 for s in starts if n <= s < n + 5) for n in range(100)) < 30
+
+
+def test_p3_a_lane_that_stands_in_line_waits_for_a_redirect_that_came_first() -> None:
+    async def story() -> list[float]:
+        lanes, polls, gates = world(slots=1)
+        polls.seconds["busy"] = 5
+        lanes.offer([due("busy", "a.org"), due("b1", "b.org")])  # b.org stands in line for a slot
+        await asyncio.sleep(1)
+        async with gates.turn("b.org", 0.0, lambda _: None):
+            await asyncio.sleep(10)
+        await lanes.wait_until_idle()
+        return [polls.at("start", "b1")]
+
+    assert in_virtual_time(story) == [11]
+
+
+def test_o2_lanes_that_stand_in_line_when_polling_pauses_wait_too() -> None:
+    async def story() -> list[str]:
+        lanes, polls, _ = world(slots=1)
+        lanes.offer([due("runs", "a.org"), due("waits", "b.org")])
+        lanes.pause()
+        await asyncio.sleep(60)
+        paused = polls.order()
+        lanes.resume()
+        await lanes.wait_until_idle()
+        return [*paused, "|", *polls.order()]
+
+    assert in_virtual_time(story) == ["runs", "|", "runs", "waits"]
+
+
+def test_p10_every_request_gets_its_answer_however_late_it_joins() -> None:
+    async def story() -> bool:
+        lanes, _, _ = world()
+        asked: list[asyncio.Future[Outcome | None]] = []
+
+        async def ask_again_and_again() -> None:
+            for _ in range(50):
+                asked.append(lanes.request(due("one", requested=True)))
+                await asyncio.sleep(0.1)
+
+        await ask_again_and_again()
+        await lanes.wait_until_idle()
+        return all(answer.done() for answer in asked)
+
+    assert in_virtual_time(story)

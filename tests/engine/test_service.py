@@ -9,6 +9,7 @@ import pytest
 from headwater.engine.events import Event, EventKind
 from headwater.errors import AlreadyPolling, BadStatus, NameUnresolved, NotFound
 from headwater.model import Answer, Entry, FailureType, OutcomeKind, SkipReason, Source, SourceType
+from headwater.rules.outcome import edited
 from headwater.rules.policy import HoldScope, HostOverride
 from headwater.rules.urls import url_host
 from tests.engine.conftest import Engine, World
@@ -377,3 +378,41 @@ def test_p3_the_service_tells_an_unclean_stop_from_a_clean_one(engine: Engine) -
         return [t - 1000 for t in world.fetch.times(FEED)]
 
     assert slow.play(clean, after_clean)[1] == [0]
+
+
+def test_p1_a_queued_source_that_moved_to_another_host_is_left_to_its_new_lane(
+    engine: Engine,
+) -> None:
+    first, elsewhere = "https://example.org/first", "https://elsewhere.org/feed"
+
+    async def story(world: World) -> tuple[list[float], list[float]]:
+        await world.store.sources.add_many([polled("s0", first), polled("s1")])
+        world.fetch.on(first, Answer(200), seconds=20)
+        running = asyncio.create_task(world.run(30))
+        await asyncio.sleep(5)
+        now = world.clock.now()
+        await world.store.sources.edit("s1", lambda s: edited(s, replace(s, url=elsewhere), now))
+        await running
+        return world.fetch.times(FEED), [t - 1000 for t in world.fetch.times(elsewhere)]
+
+    [(old, new)] = engine.play(story)
+    assert old == []
+    assert len(new) == 1
+    assert new[0] <= 7  # in its own lane, not behind the slow one
+
+
+def test_h4_k5_a_result_that_cannot_be_stored_is_a_transient_failure_of_its_source(
+    engine: Engine,
+) -> None:
+    unstorable = replace(an_entry(1), published_at=None, body="x\ud800")
+
+    async def story(world: World) -> Source:
+        await world.store.sources.add_many([polled()])
+        world.fetch.on(FEED, Answer(200, entries=(unstorable,)))
+        await world.service.poll_now("s1")
+        return await world.source("s1")
+
+    [source] = engine.play(story)
+    assert source.consecutive_failures == 1
+    assert source.last_failure_type is FailureType.TRANSIENT
+    assert source.last_polled == START

@@ -197,4 +197,4 @@ def test_h4_damaged_feeds_never_raise_anything_else(data):
 @pytest.mark.parametrize("name", [b"/etc/hostname", b"file:///etc/hostname", b"http://127.0.0.1/"])
 def test_m3_bytes_that_look_like_a_place_are_read_as_what_they_are(name):
     with pytest.raises(NotAFeed):
-        read_feed(name, url="http://example.org/feed")
+        parse_feed(name, url="http://example.org/feed")

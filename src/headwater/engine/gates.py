@@ -110,6 +110,11 @@ class Gates:
         gate = self._gates.get(lane)
         return 0.0 if gate is None else gate.opens_at() - self._clock.monotonic()
 
+    def is_open(self, lane: str) -> bool:
+        """Whether a lane's host may be asked right now."""
+        gate = self._gates.get(lane)
+        return gate is None or (not gate.busy and gate.opens_at() <= self._clock.monotonic())
+
     def prune(self) -> None:
         """Forget gates that are open and have nothing left to remember."""
         now = self._clock.monotonic()

@@ -67,7 +67,7 @@ class Lanes:
         self._rng = rng
         self._lanes: dict[str, Lane] = {}
         self._ready: deque[Lane] = deque()
-        self._running: dict[asyncio.Task[None], Lane] = {}
+        self._running: dict[asyncio.Task[Outcome | None], Lane] = {}
         self._paused = False
         self._stopped = False
         self._idle = asyncio.Event()
@@ -122,7 +122,7 @@ class Lanes:
             if (lane := self._lanes.get(name)) is not None
             and lane.in_flight is None
             and lane.queue
-            and self._gates.seconds_until_open(name) <= 0
+            and self._gates.is_open(name)
         ]
         if not names or self._stopped:
             return False
@@ -190,35 +190,40 @@ class Lanes:
         if not lane.sources:
             self._forget(lane)
             return
-        if self._paused and not any(due.requested for due in lane.sources.values()):
-            return
-        loop = asyncio.get_running_loop()
-        wait = max(self._gates.seconds_until_open(lane.name), lane.not_before - loop.time())
-        if wait > 0:
-            lane.timer = loop.call_later(wait, self._wake, lane)
-            return
-        gate = self._gates.get(lane.name)
-        if gate is not None and gate.busy:  # a redirect is visiting; come back when it left
-            released = loop.create_future()
-            released.add_done_callback(lambda _: self._wake(lane))
-            gate.released.append(released)
+        if self._is_held_up(lane):
             return
         lane.ready = True
         self._ready.append(lane)
         self._fill_slots()
 
+    def _is_held_up(self, lane: Lane) -> bool:
+        """Whether a lane must wait, and if so, see to it that it is woken again."""
+        if self._paused and not any(due.requested for due in lane.sources.values()):
+            return True  # `resume` wakes all lanes
+        loop = asyncio.get_running_loop()
+        wait = max(self._gates.seconds_until_open(lane.name), lane.not_before - loop.time())
+        if wait > 0:
+            lane.timer = loop.call_later(wait, self._wake, lane)
+            return True
+        gate = self._gates.get(lane.name)
+        if gate is None or not gate.busy:
+            return False
+        released = loop.create_future()  # a redirect is visiting; come back when it left
+        released.add_done_callback(lambda _: self._wake(lane))
+        gate.released.append(released)
+        return True
+
     def _fill_slots(self) -> None:
         while self._ready and len(self._running) < self._slots and not self._stopped:
             lane = self._ready.popleft()
             lane.ready = False
-            if self._gates.seconds_until_open(lane.name) > 0:  # visited since it got in line
-                self._wake(lane)
-            else:
+            if not self._is_held_up(lane):  # things may have changed while it stood in line
                 self._run(lane)
 
     def _run(self, lane: Lane) -> None:
         due = lane.pop()
         if due is None:
+            lane.sources.clear()  # whatever is due is offered again by the next tick
             self._forget(lane)
             return
         lane.in_flight = due.id
@@ -227,22 +232,20 @@ class Lanes:
         self._running[task] = lane
         task.add_done_callback(lambda done: self._done(done, lane, due))
 
-    async def _visit(self, lane: Lane, due: DueSource) -> None:
-        outcome: Outcome | None = None
+    async def _visit(self, lane: Lane, due: DueSource) -> Outcome | None:
         try:
-            outcome = await self._poll(due)
+            return await self._poll(due)
         except Exception:  # a lane survives whatever happens to one of its polls (P5)
             log.exception("[Polling] the lane goes on after an unexpected error", lane=lane.name)
-        finally:
-            answer = lane.answers.pop(due.id, None)
-            if answer is not None and not answer.done():
-                answer.set_result(outcome)
+            return None
 
-    def _done(self, task: asyncio.Task[None], lane: Lane, due: DueSource) -> None:
+    def _done(self, task: asyncio.Task[Outcome | None], lane: Lane, due: DueSource) -> None:
         del self._running[task]
         lane.in_flight = None
-        if lane.sources.get(due.id) is due:
-            del lane.sources[due.id]
+        lane.sources.pop(due.id, None)
+        answer = lane.answers.pop(due.id, None)
+        if answer is not None and not answer.done():
+            answer.set_result(None if task.cancelled() else task.result())
         if not self._stopped:
             self._wake(lane)
             self._fill_slots()

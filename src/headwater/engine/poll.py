@@ -12,14 +12,14 @@ from headwater.engine.gates import Gates
 from headwater.engine.lanes import NULL_LANE
 from headwater.engine.outage import OutageGuard
 from headwater.engine.turns import VisitTurns
-from headwater.errors import OnHold, StoreError
+from headwater.errors import DatabaseUnavailable, OnHold, StoreError
 from headwater.logs import get_logger
 from headwater.model import Answer, DueSource, Outcome, Subject, changed_outcome
 from headwater.rules.admission import NO_ENTRIES, NOTHING, sift
 from headwater.rules.failure import classify
 from headwater.rules.outcome import failed, succeeded, untouched
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import hold_seconds
+from headwater.rules.politeness import hold_seconds, lane_of
 from headwater.rules.schedule import is_due
 from headwater.store import Store
 
@@ -70,10 +70,9 @@ class Poller:
             if subject is None or not self._is_wanted(subject, due):
                 return None
             turns.begin(subject.source, self._policy)
-            outcome = await self._visit(subject, turns)
-            stored = await self._store.record(outcome)
+            stored = await self._record(subject, await self._visit(subject, turns))
         except StoreError as error:  # not the source's fault: it is simply still due (K5)
-            log.warning("[Polling] could not be stored", source=due.id, error=str(error))
+            log.warning("[Polling] could not be stored; still due", source=due.id, error=str(error))
             return None
         finally:
             turns.end()  # the lane's delay counts from the end of the whole poll (P3)
@@ -115,8 +114,24 @@ class Poller:
         deciding = partial(deciding, started_at=started_at, now=now, policy=policy)
         return await asyncio.to_thread(deciding) if many else deciding()
 
+    async def _record(self, subject: Subject, outcome: Outcome) -> Outcome:
+        """Store an outcome; one that cannot be stored is a failure of its source (H4, K5)."""
+        try:
+            return await self._store.record(outcome)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - its source would be polled in vain for ever
+            now, started_at = self._clock.now(), outcome.started_at
+            failure = classify(error)
+            return await self._store.record(
+                failed(subject, failure, started_at=started_at, now=now, policy=self._policy)
+            )
+
     def _is_wanted(self, subject: Subject, due: DueSource) -> bool:
+        """Whether the source still belongs to this lane, and is due or was asked for."""
         source = subject.source
+        if lane_of(source, subject.user_id) != due.lane:  # moved: it is for another lane now
+            return False
         return due.requested or is_due(source, self._clock.now(), self._policy)
 
     def _tell(self, outcome: Outcome) -> None:

@@ -17,7 +17,7 @@ from headwater.engine.lanes import NULL_LANE, Lanes
 from headwater.engine.outage import OutageGuard
 from headwater.engine.poll import Fetch, Poller, on_hold
 from headwater.engine.tick import Ticker
-from headwater.errors import AlreadyPolling, HeadwaterError, NotFound
+from headwater.errors import AlreadyPolling, HeadwaterError, NotFound, StoreError
 from headwater.logs import get_logger
 from headwater.model import Outcome, Subject
 from headwater.rules.outage import PROBE_SECONDS, spread_seconds
@@ -166,7 +166,8 @@ class Service:
         except TimeoutError:
             return None
         if outcome is None:
-            raise NotFound(f"the source {source_id} was removed meanwhile")
+            await self._store.sources.get(source_id)  # raises if it was removed meanwhile
+            raise StoreError("the poll could not be stored or was stopped; the source is still due")
         return outcome
 
     async def _tick_loop(self) -> None:
