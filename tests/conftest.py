@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres import postgres_server, postgres_url
+
+__all__ = ["postgres_server", "postgres_url"]  # fixtures, started where a test asks for them
+
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:

@@ -10,10 +10,8 @@ from headwater.store import Store, open_database
 from headwater.store.migrate import migrate
 from headwater.store.postgres import PostgresDatabase, PostgresSession
 from headwater.store.sqlite import SqliteDatabase, SqliteSession
-from tests.postgres import PostgresServer, postgres_server, postgres_url
+from tests.postgres import PostgresServer
 from tests.store.pieces import StoreClock
-
-__all__ = ["postgres_server", "postgres_url"]
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
