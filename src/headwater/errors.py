@@ -112,7 +112,11 @@ class BadRedirect(FetchError):
 
 
 class NameNotFound(FetchError):
-    """The name does not exist, or has no address."""
+    """The name does not exist, or has no address; `name` tells which, after redirects."""
+
+    def __init__(self, message: str, *, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class LocalFault(FetchError):
@@ -121,6 +125,10 @@ class LocalFault(FetchError):
 
 class NameUnresolved(LocalFault):
     """The resolver gave no answer: unreachable, failing or too slow (O1)."""
+
+    def __init__(self, message: str, *, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class AddressRefused(FetchError):

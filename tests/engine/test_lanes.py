@@ -11,7 +11,7 @@ import pytest
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import Lanes
 from headwater.errors import HostBusy, OnHold
-from headwater.model import DueSource, Hold, HostState, Outcome
+from headwater.model import DueSource, Hold, HostState, Outcome, Visit
 from tests.fakes import START, FakeClock, in_virtual_time
 
 Behaviour = Callable[[], Awaitable[None]]
@@ -327,33 +327,41 @@ def test_p9_a_redirect_to_a_host_on_a_long_hold_says_so_at_once() -> None:
 
 
 def test_s8_stopping_lets_running_polls_finish_and_starts_no_other() -> None:
-    async def story() -> tuple[Polls, object]:
+    async def story() -> Polls:
         lanes, polls, _ = world()
         lanes.offer([due("runs", overdue=5), due("waits")])
         await asyncio.sleep(0.5)
-        cut_off = await lanes.stop(10)
+        await lanes.stop(10)
         await asyncio.sleep(100)
-        return polls, cut_off
+        return polls
 
-    polls, cut_off = in_virtual_time(story)
-    assert [what for what, _, _ in polls.story] == ["start", "end"]
-    assert cut_off == []
+    polls = in_virtual_time(story)
+    assert [(what, id_) for what, id_, _ in polls.story] == [("start", "runs"), ("end", "runs")]
 
 
 def test_s8_a_poll_cut_off_at_the_limit_leaves_its_lanes_spacing_behind() -> None:
-    async def story() -> tuple[float, list[object]]:
-        lanes, polls, _ = world()
+    async def story() -> tuple[float, list[Visit]]:
+        lanes, polls, gates = world()
         polls.seconds["stuck"] = 10_000
         lanes.offer([due("stuck", delay=30)])
         await asyncio.sleep(1)
-        cut_off = await lanes.stop(10)
-        return polls.clock.monotonic() - 1000, list(cut_off)
+        await lanes.stop(10)
+        return polls.clock.monotonic() - 1000, gates.snapshot()
 
-    at, cut_off = in_virtual_time(story)
+    at, left = in_virtual_time(story)
     assert at == 11
-    assert [visit.next_allowed_at for visit in cut_off] == [  # type: ignore[attr-defined]
-        START + timedelta(seconds=11 + 30)
-    ]
+    assert left == [Visit("a.org", START + timedelta(seconds=11), START + timedelta(seconds=41))]
+
+
+def test_p10_a_stop_leaves_nobody_waiting_for_an_answer() -> None:
+    async def story() -> list[bool]:
+        lanes, _, gates = world()
+        gates.hold("b.org", Hold(START + timedelta(hours=1), START, "HTTP 429"))
+        answers = [lanes.request(due("one")), lanes.request(due("held", "b.org", requested=True))]
+        await lanes.stop(0.1)
+        return [answer.done() for answer in answers]
+
+    assert in_virtual_time(story) == [True, True]
 
 
 def test_o2_while_paused_only_what_is_asked_for_by_hand_is_polled() -> None:
@@ -436,5 +444,29 @@ def test_p10_every_request_gets_its_answer_however_late_it_joins() -> None:
         await ask_again_and_again()
         await lanes.wait_until_idle()
         return all(answer.done() for answer in asked)
+
+    assert in_virtual_time(story)
+
+
+def test_o2_a_probe_never_runs_a_lane_that_stands_in_line_already() -> None:
+    async def story() -> tuple[bool, int]:
+        lanes, polls, _ = world(slots=2)
+        lanes.offer([due("a", "a.org"), due("c", "c.org"), due("b1", "b.org"), due("b2", "b.org")])
+        probed = lanes.probe(["b.org"])
+        await asyncio.sleep(0.5)
+        return probed, len(polls.order())
+
+    assert in_virtual_time(story) == (False, 2)
+
+
+def test_p10_a_request_in_the_very_moment_a_poll_ends_is_answered() -> None:
+    async def story() -> bool:
+        lanes, _, _ = world()
+        first = lanes.request(due("one", requested=True))
+        later: list[asyncio.Future[Outcome | None]] = []
+        first.add_done_callback(lambda _: later.append(lanes.request(due("one", requested=True))))
+        await lanes.wait_until_idle()
+        await asyncio.sleep(10)
+        return later[0].done()
 
     assert in_virtual_time(story)

@@ -6,7 +6,10 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
+
 from headwater.store import Store, open_database
+from tests.postgres import PostgresServer
 from tests.store.pieces import StoreClock
 
 HOLDER = """
@@ -123,3 +126,21 @@ async def test_s10_reading_and_writing_need_no_claim(store: Store, url: str):
         assert other.database.claim()
         await store.facts.set("paused", "true")
         assert await other.facts.get("paused") == "true"
+
+
+@pytest.mark.postgres
+async def test_s10_a_right_to_poll_that_was_cut_off_is_noticed_and_taken_again(
+    postgres_server: PostgresServer, postgres_url: Callable[[], str]
+):
+    url = postgres_url()
+    first, second = open_database(url), open_database(url)
+    assert first.try_claim()
+    postgres_server.cut_off(url)
+    assert first.keep_claim()
+    assert not second.try_claim()
+    postgres_server.cut_off(url)
+    assert second.try_claim()
+    assert not first.keep_claim()
+    for database in (first, second):
+        database.release()
+        await database.close()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import NotFound
-from headwater.model import Hold, Source, SourceType
+from headwater.model import Hold, SealedSecret, Source, SourceType
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import hold_seconds
 from headwater.rules.schedule import due_at, effective_interval, is_due
@@ -128,9 +128,13 @@ async def test_s9_a_new_key_requests_the_enabled_x_sources_of_its_owner(store: S
     off = await stored(store, type=SourceType.TWITTER, url="@bob", enabled=False)
     feed = await stored(store, last_polled=NOW)
 
-    assert await store.sources.request_twitter("default", NOW) == 1
-    assert await store.sources.request_twitter("nobody", NOW) == 0
+    fine = await stored(
+        store, type=SourceType.TWITTER, url="@eve", last_polled=NOW, first_poll_done=True
+    )
+    sealed = SealedSecret("k", b"nonce", b"text")
+    assert await store.people.set_key("default", "x", sealed, NOW) == 1
 
+    assert (await store.sources.get(fine.id)).requested_at is None
     assert (await store.sources.get(tweets.id)).requested_at == NOW
     assert (await store.sources.get(off.id)).requested_at is None
     assert (await store.sources.get(feed.id)).requested_at is None

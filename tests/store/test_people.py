@@ -45,8 +45,6 @@ async def test_p3_what_is_known_of_a_lane_survives_and_nothing_is_lost_to_an_abs
     state = replace(state, next_allowed_at=later + HOUR, next_allowed_set_at=later)
     assert await store.hosts.get("lane") == state
 
-    await store.hosts.release("lane")
-    state = replace(state, hold=None)
     assert sorted(await store.hosts.all(), key=lambda s: s.lane) == [HostState("b"), state]
     assert await store.hosts.get("unknown") == HostState("unknown")
 

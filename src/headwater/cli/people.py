@@ -17,6 +17,8 @@ from headwater.operations.people import (
     add_user,
     edit_podcast,
     providers_of,
+    remove_podcast,
+    remove_user,
     set_key,
 )
 
@@ -69,7 +71,7 @@ def remove_user_(ctx: typer.Context, name: Name, yes: Yes = False) -> None:
     user = call.do(lambda app: app.store.people.user(name))
     if not yes:
         typer.confirm(f"Remove {user.name} with all their podcasts?", abort=True, err=True)
-    call.do(lambda app: app.store.people.remove_user(user.id))
+    call.do(lambda app: remove_user(app.store, user))
     output.say(f"Removed {user.id} {user.name}")
 
 
@@ -159,7 +161,7 @@ def remove_podcast_(ctx: typer.Context, name: Name, yes: Yes = False) -> None:
     podcast = call.do(found)
     if not yes:
         typer.confirm(f"Remove {podcast.name} with all its sources?", abort=True, err=True)
-    call.do(lambda app: app.store.people.remove_podcast(podcast.id))
+    call.do(lambda app: remove_podcast(app.store, podcast))
     output.say(f"Removed {podcast.id} {podcast.name}")
 
 

@@ -95,6 +95,7 @@ async def _serve(settings: Settings) -> None:
             polling = asyncio.create_task(service.run(stop))
             await asyncio.wait([serving, polling], return_when=asyncio.FIRST_COMPLETED)
             stop.set()
+            service.lanes.close()  # no new polls while the web server says goodbye (S8)
             web.should_exit = True
             await asyncio.gather(serving, polling)
     log.info("stopped")

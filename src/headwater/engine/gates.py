@@ -6,7 +6,7 @@ moment it was set, so that a clock that jumps shortens or lengthens nothing (O4)
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from headwater.clock import Clock
@@ -115,6 +115,15 @@ class Gates:
         gate = self._gates.get(lane)
         return gate is None or (not gate.busy and gate.opens_at() <= self._clock.monotonic())
 
+    def snapshot(self) -> list[Visit]:
+        """What must outlive the process: every delay that is not over yet (P3)."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        return [
+            Visit(lane, now, now + timedelta(seconds=gate.free_at - monotonic))
+            for lane, gate in self._gates.items()
+            if gate.free_at > monotonic
+        ]
+
     def prune(self) -> None:
         """Forget gates that are open and have nothing left to remember."""
         now = self._clock.monotonic()
@@ -149,19 +158,10 @@ class Gates:
                 return
             if now >= deadline or gate.opens_at() > deadline:
                 raise HostBusy(f"{lane} had no turn for a redirect within {TURN_SECONDS:.0f} s")
-            await self._wait_a_bit(gate, min(deadline, max(gate.opens_at(), now + 0.001)) - now)
-
-    async def _wait_a_bit(self, gate: Gate, seconds: float) -> None:
-        if not gate.busy:
-            await self._clock.sleep(seconds)
-            return
-        released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        gate.released.append(released)
-        try:
-            async with asyncio.timeout(TURN_SECONDS):
-                await released
-        except TimeoutError:
-            return
+            if gate.busy:
+                await _released(gate, deadline - now)
+            else:
+                await self._clock.sleep(gate.opens_at() - now)
 
     def _restore(self, state: HostState) -> None:
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -172,3 +172,12 @@ class Gates:
             gate.free_at = monotonic + wait
             gate.held_until = monotonic + held
             gate.hold = state.hold if held > 0 else None
+
+
+async def _released(gate: Gate, seconds: float) -> None:
+    """Wait until whoever visits a host has left, but not for ever."""
+    released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    gate.released.append(released)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await released

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from headwater.engine.gates import Gates
 from headwater.logs import get_logger
-from headwater.model import DueSource, Outcome, Visit
+from headwater.model import DueSource, Outcome
 
 log = get_logger()
 NULL_LANE = ""  # the lane of URLs without a host (P4)
@@ -75,12 +75,17 @@ class Lanes:
 
     def offer(self, sources: Iterable[DueSource]) -> int:
         """Line up due sources of any lanes; one that waits or runs already is left alone (S6)."""
+        sources = list(sources)
+        taken = self.line_up(sources)
+        self.wake(dict.fromkeys(due.lane or NULL_LANE for due in sources))
+        return taken
+
+    def line_up(self, sources: Iterable[DueSource]) -> int:
+        """Put sources into their lanes without starting any of these lanes yet."""
         taken = 0
-        touched: dict[str, Lane] = {}
         for due in sources:
             name = due.lane or NULL_LANE
             lane = self._lane(name)
-            touched[name] = lane
             known = lane.sources.get(due.id)
             if known is not None and (known.requested or not due.requested):
                 continue
@@ -88,9 +93,19 @@ class Lanes:
                 self._gates.allow_for_lost_visit(name, due.delay_seconds)
                 lane.push(due)
                 taken += 1
-        for lane in touched.values():
-            self._wake(lane)
         return taken
+
+    def wake(self, names: Iterable[str]) -> None:
+        """Let these lanes go on if they may."""
+        for name in names:
+            lane = self._lanes.get(name)
+            if lane is not None:
+                self._wake(lane)
+
+    def is_in_flight(self, due: DueSource) -> bool:
+        """Whether a poll of this source is under way in its lane."""
+        lane = self._lanes.get(due.lane or NULL_LANE)
+        return lane is not None and lane.in_flight == due.id
 
     def request(self, due: DueSource) -> "asyncio.Future[Outcome | None]":
         """Put a source at the front of its lane, or join its poll under way (S9, P10)."""
@@ -121,6 +136,7 @@ class Lanes:
             for name in lanes
             if (lane := self._lanes.get(name)) is not None
             and lane.in_flight is None
+            and not lane.ready
             and lane.queue
             and self._gates.is_open(name)
         ]
@@ -133,27 +149,26 @@ class Lanes:
         """Wait until every lane is empty."""
         await self._idle.wait()
 
-    async def stop(self, grace_seconds: float) -> list[Visit]:
-        """Start nothing more, let running polls finish, cut off the rest (S8).
-
-        The answer holds the visits that were cut off, so that their lanes' spacing can be kept.
-        """
+    def close(self) -> None:
+        """Start nothing more (S8)."""
         self._stopped = True
         for lane in self._lanes.values():
             if lane.timer is not None:
                 lane.timer.cancel()
-        running = {task: lane.name for task, lane in self._running.items()}
-        delays = {lane.name: _longest_delay(lane) for lane in self._running.values()}
-        if not running:
-            return []
-        _, late = await asyncio.wait(running, timeout=grace_seconds)
-        for task in late:
-            task.cancel()
-        if late:
-            await asyncio.wait(late)
-        cut_off = [running[task] for task in late]
-        visits = [self._gates.mark_visited(lane, delays[lane]) for lane in cut_off]
-        return [visit for visit in visits if visit is not None]
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Start nothing more, let running polls finish, cut off the rest (S8)."""
+        self.close()
+        if self._running:
+            _, late = await asyncio.wait(list(self._running), timeout=grace_seconds)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        for lane in self._lanes.values():
+            for answer in lane.answers.values():
+                if not answer.done():
+                    answer.set_result(None)
 
     def waiting(self) -> int:
         """How many sources wait for their turn."""
@@ -255,7 +270,3 @@ class Lanes:
             del self._lanes[lane.name]
             if not self._lanes:
                 self._idle.set()
-
-
-def _longest_delay(lane: Lane) -> float:
-    return max((due.delay_seconds for due in lane.sources.values()), default=0.0)

@@ -6,7 +6,20 @@ from datetime import datetime
 from functools import partial
 
 from headwater.clock import Clock
-from headwater.errors import LocalFault, NameNotFound, NameUnresolved
+from headwater.errors import (
+    BadStatus,
+    BrokenBody,
+    ConnectFailed,
+    NameNotFound,
+    NameUnresolved,
+    NoContent,
+    NotAFeed,
+    NotFound,
+    TimedOut,
+    TlsFailed,
+    TooExpensive,
+    TooLarge,
+)
 from headwater.logs import get_logger
 from headwater.model import Failure, HostState, Outcome, Source, Subject, Visit
 from headwater.rules.outage import (
@@ -21,6 +34,11 @@ from headwater.rules.urls import is_address
 
 log = get_logger()
 _REMEMBER_GOOD_SECONDS = 3600.0  # how often a host's being good is written down again
+# failures that only come once the host's name had an address
+_ANSWERED = (
+    BadStatus, ConnectFailed, TimedOut, TlsFailed, TooLarge, BrokenBody, NotAFeed, NoContent,
+    TooExpensive,
+)  # fmt: skip
 Edit = Callable[[str, Callable[[Source], Source]], Awaitable[Source]]
 
 
@@ -43,9 +61,9 @@ class OutageGuard:
         """Whether there is an outage now."""
         return self.kind is not None
 
-    def good_hosts(self) -> list[str]:
-        """Hosts that succeeded within a day: worth a probe (O2)."""
-        return list(self._watch.succeeded)
+    def hosts_to_probe(self) -> list[str]:
+        """Hosts that were good: that succeeded of late, else that once resolved (O2)."""
+        return list(self._watch.succeeded) or list(self._watch.resolved)
 
     def judge(self, subject: Subject, failure: Failure, error: Exception) -> Failure:
         """Weigh a failure; one that an outage explains is our own (O2, O3)."""
@@ -53,18 +71,27 @@ class OutageGuard:
         if host is None:
             return failure
         if isinstance(error, NameNotFound | NameUnresolved):
-            if not host.endswith(".invalid"):
-                self._watch.name_lost(host, at)
-        elif not isinstance(error, LocalFault):
-            if not is_address(host):
-                self._watch.name_resolved(host, at)
-                if self.kind == "DNS":
-                    self._end()
+            self._name_failed(error, host, at)
+        elif isinstance(error, _ANSWERED):
+            self._name_answered(host, at)
             self._watch.host_failed(host, failure, at)
         self._look(at)
         if self.kind is not None and explained_by(failure, self.kind):
             return as_local(failure)
         return failure
+
+    def _name_failed(self, error: NameNotFound | NameUnresolved, host: str, at: float) -> None:
+        if error.name is not None and error.name != host:
+            self._name_answered(host, at)  # it did resolve: a redirect led elsewhere
+        elif not host.endswith(".invalid"):
+            self._watch.name_lost(host, at)
+
+    def _name_answered(self, host: str, at: float) -> None:
+        if is_address(host):
+            return
+        self._watch.name_resolved(host, at)
+        if self.kind == "DNS":
+            self._end()
 
     def evidence(self, outcome: Outcome, lane: str) -> tuple[Visit, ...]:
         """The good news of a lane's host, to be stored now and then."""
@@ -102,12 +129,17 @@ class OutageGuard:
                 firsts[outcome.source.id] = (before, outcome.before.generation + 1)
         self._recent.clear()
         for source_id, (before, generation) in firsts.items():
-            await self._edit(source_id, partial(_restored, before=before, generation=generation))
+            restored = partial(_restored, before=before, generation=generation)
+            try:
+                await self._edit(source_id, restored)
+            except NotFound:
+                continue  # removed meanwhile
         return len(firsts)
 
     def tidy(self) -> None:
         """Let go of evidence that is too old to count."""
-        self._watch.forget_old(self._clock.monotonic())
+        if not self.lasts:
+            self._watch.forget_old(self._clock.monotonic())
 
     def _look(self, at: float) -> None:
         if self.kind is not None:

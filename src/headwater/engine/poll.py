@@ -63,16 +63,17 @@ class Poller:
 
     async def poll(self, due: DueSource) -> Outcome | None:
         """Visit one source and store what came of it; None if it is not due any more."""
-        lane = due.lane or NULL_LANE
+        lane, url = due.lane or NULL_LANE, due.id
         turns = VisitTurns(self._gates, lane)
         try:
             subject = await self._store.sources.subject(due.id)
             if subject is None or not self._is_wanted(subject, due):
                 return None
+            url = subject.source.url
             turns.begin(subject.source, self._policy)
             stored = await self._record(subject, await self._visit(subject, turns))
         except StoreError as error:  # not the source's fault: it is simply still due (K5)
-            log.warning("[Polling] could not be stored; still due", source=due.id, error=str(error))
+            log.warning("[Polling] could not be stored; still due", url=url, error=str(error))
             return None
         finally:
             turns.end()  # the lane's delay counts from the end of the whole poll (P3)
@@ -132,7 +133,9 @@ class Poller:
         source = subject.source
         if lane_of(source, subject.user_id) != due.lane:  # moved: it is for another lane now
             return False
-        return due.requested or is_due(source, self._clock.now(), self._policy)
+        now = self._clock.now()
+        # by what is stored now: a request may have been answered or taken back since
+        return is_due(source, now, self._policy) and hold_seconds(source.hold, now) <= 0
 
     def _tell(self, outcome: Outcome) -> None:
         source = outcome.source

@@ -1,7 +1,7 @@
 """Service: everything that polls one database in this process, from start to clean stop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +23,7 @@ from headwater.model import Outcome, Subject
 from headwater.rules.outage import PROBE_SECONDS, spread_seconds
 from headwater.rules.policy import Policy
 from headwater.store import Store
+from headwater.store.sources import SourceFilter
 
 log = get_logger()
 MANUAL_WAIT_SECONDS = 60.0  # P10
@@ -105,19 +106,19 @@ class Service:
         trace: TracebackType | None,
     ) -> None:
         """Finish running polls within bounds, store what they fetched, leave cleanly (S8)."""
-        cut_off = await self.lanes.stop(self._pace.shutdown_seconds)
+        await self.lanes.stop(self._pace.shutdown_seconds)
         await self._store.flush(self._pace.shutdown_seconds)
-        for errand in self._errands:
-            errand.cancel()
+        if self._errands:
+            await asyncio.wait(self._errands, timeout=self._pace.shutdown_seconds)
         with suppress(HeadwaterError):  # a database that is away finds an unclean stop later
-            await self._store.hosts.keep(cut_off)
+            await self._store.hosts.keep(self.gates.snapshot())
             await self._store.facts.set(_POLLER_FACT, None)
         self._store.database.release()
 
     async def _claim(self) -> None:
         # somebody who only asks whether the right is taken holds it for a moment
         for attempt in range(_CLAIM_ATTEMPTS):
-            if await asyncio.to_thread(self._store.database.claim):
+            if await asyncio.to_thread(self._store.database.try_claim):
                 return
             if attempt + 1 < _CLAIM_ATTEMPTS:
                 await self._clock.sleep(_CLAIM_SECONDS)
@@ -131,12 +132,17 @@ class Service:
         try:
             await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            ended = [task for task in tasks if task.done()]
             for task in (stopping, *tasks):
                 task.cancel()
             await asyncio.gather(stopping, *tasks, return_exceptions=True)
+        for task in ended:  # none of them ends by itself
+            task.result()
 
     async def tick(self) -> int:
         """Run one tick now."""
+        if not await asyncio.to_thread(self._store.database.keep_claim):
+            raise AlreadyPolling("another headwater process took over polling this database")
         fact = await self._store.facts.get(_PAUSED_FACT)
         paused = self._pace.paused if fact is None else fact == "true"
         taken = await self.ticker.tick(paused=paused)
@@ -158,7 +164,8 @@ class Service:
         refused = on_hold(subject, self.gates, due.lane or NULL_LANE, now)
         if refused is not None:
             return refused
-        await self._store.sources.request([source_id], now)
+        if not self.lanes.is_in_flight(due):  # else the poll under way is the answer
+            await self._store.sources.request([source_id], now)
         answer = self.lanes.request(replace(due, requested=True, overdue_since=now))
         try:
             async with asyncio.timeout(wait_seconds):
@@ -175,6 +182,8 @@ class Service:
             started = self._clock.monotonic()
             try:
                 await self.tick()
+            except AlreadyPolling:
+                raise
             except HeadwaterError as error:
                 log.warning("[Polling] a tick failed; the next one tries again", error=str(error))
             except Exception:  # the scheduler outlives whatever happens (H4)
@@ -185,14 +194,27 @@ class Service:
     async def _request_loop(self) -> None:
         while True:
             await self._clock.sleep(_REQUEST_SECONDS)
-            with suppress(HeadwaterError):  # the tick says what is wrong with the database
+            try:
                 await self.ticker.take_requests()
+            except HeadwaterError:
+                continue  # the tick says what is wrong with the database
+            except Exception:  # the scheduler outlives whatever happens (H4)
+                log.exception("[Polling] requests could not be read; the next look tries again")
 
     async def _probe_loop(self) -> None:
         while True:
             await self._clock.sleep(PROBE_SECONDS)
-            if self.guard.lasts:
-                self.lanes.probe(self.guard.good_hosts())
+            hosts = self.guard.hosts_to_probe() if self.guard.lasts else []
+            if hosts and not self.lanes.probe(hosts):
+                with suppress(HeadwaterError):
+                    await self._request_probe(hosts)
+
+    async def _request_probe(self, hosts: Sequence[str]) -> None:
+        """Ask for a poll of some source of a good host: none of them is due just now."""
+        host = self._rng.choice(hosts)
+        wanted = SourceFilter(host=host, enabled=True)
+        found = await self._store.sources.find(wanted, limit=1)
+        await self._store.sources.request([source.id for source in found], self._clock.now())
 
     def _thin_out(self, kind: str | None) -> None:
         """Thin polling out while an outage lasts; bring lanes back when it is over (O2, O3)."""

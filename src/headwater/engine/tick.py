@@ -7,7 +7,7 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.engine.cleanup import Cleanup
-from headwater.engine.lanes import Lanes
+from headwater.engine.lanes import NULL_LANE, Lanes
 from headwater.errors import HeadwaterError
 from headwater.logs import get_logger
 from headwater.model import DueSource
@@ -18,6 +18,7 @@ from headwater.store import Store
 log = get_logger()
 _PAGE = 5000  # sources given their jitter in one transaction
 _RECENT_REQUESTS = timedelta(seconds=10)  # older ones are the ticks' business
+_NO_LANE = object()
 _OFFERED_AT_ONCE = 2000  # more would hold up the event loop (H2)
 
 
@@ -83,12 +84,13 @@ class Ticker:
                 return
 
     async def _hand_over(self, due: Sequence[DueSource]) -> int:
-        # a lane must see all its sources before its first poll: sort by lane, cut between lanes
-        taken, batch = 0, list[DueSource]()
-        for source in sorted(due, key=lambda d: d.lane or ""):
-            if len(batch) >= _OFFERED_AT_ONCE and source.lane != batch[-1].lane:
-                taken += self._lanes.offer(batch)
-                batch = []
-                await asyncio.sleep(0)
-            batch.append(source)
-        return taken + self._lanes.offer(batch)
+        """Line sources up in steps; a lane is woken once all its sources are there."""
+        taken = 0
+        for first in range(0, len(due), _OFFERED_AT_ONCE):
+            step = due[first : first + _OFFERED_AT_ONCE]
+            taken += self._lanes.line_up(step)
+            goes_on = due[first + len(step)].lane if first + len(step) < len(due) else _NO_LANE
+            whole = dict.fromkeys(d.lane or NULL_LANE for d in step if d.lane != goes_on)
+            self._lanes.wake(whole)
+            await asyncio.sleep(0)
+        return taken

@@ -80,13 +80,13 @@ class SystemNames:
         if host == "localhost" or host.endswith(".localhost"):
             return _LOOPBACK  # RFC 6761: whatever a name server would say
         if host == "invalid" or host.endswith(".invalid"):
-            raise NameNotFound(f"{host} does not exist: names in .invalid never do")
+            raise NameNotFound(f"{host} does not exist: names in .invalid never do", name=host)
         return await self._ask(host)
 
     async def _ask(self, host: str) -> Sequence[str]:
         """Ask for both families at once; what one of them brings is enough."""
         if self._resolver is None:
-            raise NameUnresolved(f"{host} was not looked up: we are shutting down")
+            raise NameUnresolved(f"{host} was not looked up: we are shutting down", name=host)
         # A question per family: asked for both, the resolver reports "no address" although
         # it could not ask for one of the two. IPv4 comes first since it works nearly everywhere.
         questions = [
@@ -135,9 +135,10 @@ def _verdict(host: str, questions: Sequence[_Question]) -> Sequence[str]:
     if found:
         return list(dict.fromkeys(found))
     if len(answered) < len(questions):
-        raise NameUnresolved(f"{host} could not be looked up: no answer in time")
+        raise NameUnresolved(f"{host} could not be looked up: no answer in time", name=host)
     failed = next((error for error in errors if error.args[0] not in _ABSENT), None)
     if failed is not None:
         reason = str(failed.args[-1]).lower()
-        raise NameUnresolved(f"{host} could not be looked up: {reason}") from failed
-    raise NameNotFound(f"{host} does not exist, or has no address") from next(iter(errors), None)
+        raise NameUnresolved(f"{host} could not be looked up: {reason}", name=host) from failed
+    cause = next(iter(errors), None)
+    raise NameNotFound(f"{host} does not exist, or has no address", name=host) from cause

@@ -1,17 +1,13 @@
 """Copies of everything: writing one, and going back to one."""
 
-import asyncio
 from pathlib import Path
 
-from headwater.errors import UsageError
 from headwater.store import Store
 from headwater.store.backup import back_up, restore
 
 
 async def write_backup(store: Store, target: Path) -> int:
     """Copy everything into a new file while others go on working; answer the number of rows."""
-    if await asyncio.to_thread(target.exists):
-        raise UsageError(f"{target} exists; a backup never overwrites a file")
     return await back_up(store.database, target)
 
 

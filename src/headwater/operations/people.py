@@ -11,6 +11,7 @@ from headwater.store import Store
 from headwater.vault import Vault
 
 PROVIDERS = ("x",)
+DEFAULT = "default"  # the user and the podcast that every database starts with
 _MAX_NAME = 200
 
 
@@ -19,6 +20,20 @@ async def add_user(store: Store, name: str, now: datetime) -> User:
     user = User(id=str(uuid.uuid4()), name=_name(name), created_at=now)
     await store.people.add_user(user)
     return user
+
+
+async def remove_user(store: Store, user: User) -> None:
+    """Delete a user and all that belongs to them; `default` stays, everything starts from it."""
+    if user.id == DEFAULT:
+        raise UsageError("the user 'default' cannot be removed: every database has it")
+    await store.people.remove_user(user.id)
+
+
+async def remove_podcast(store: Store, podcast: Podcast) -> None:
+    """Delete a podcast and all that belongs to it; `default` stays."""
+    if podcast.id == DEFAULT:
+        raise UsageError("the podcast 'default' cannot be removed: every database has it")
+    await store.people.remove_podcast(podcast.id)
 
 
 async def add_podcast(
@@ -84,8 +99,7 @@ async def set_key(
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise UsageError("an API key is one word of visible ASCII characters", field="apiKey")
     sealed = vault.seal(secret, user_id=user.id, provider=provider)
-    await store.people.set_key(user.id, provider, sealed, now)
-    return KeyChange(provider, await store.sources.request_twitter(user.id, now))
+    return KeyChange(provider, await store.people.set_key(user.id, provider, sealed, now))
 
 
 async def key_of(store: Store, vault: Vault, user_id: str, provider: str) -> str | None:

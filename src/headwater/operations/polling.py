@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from headwater.clock import Clock
 from headwater.engine.events import Event, EventKind
@@ -24,6 +24,7 @@ from headwater.rules.failure import classify, one_line
 from headwater.rules.politeness import hold_seconds, lane_of
 from headwater.store import Store
 
+_JUST_NOW = timedelta(seconds=5)
 _LOOK_SECONDS = 0.25
 _LOOKS_PER_REFUSAL = 8  # holds and removals are looked for less often than outcomes
 
@@ -119,25 +120,31 @@ async def hand_over(
             waiting[subject.source.id] = subject
     await store.sources.request(list(waiting), clock.now())
     for look in itertools.count():
-        for subject in list(waiting.values()):
-            source = subject.source
-            records = await store.polls.since(source.id, last)
-            report = _reported(source, records[0]) if records else None
-            if report is None and look % _LOOKS_PER_REFUSAL == 1:
-                report = await _refusal(store, subject, clock.now())
-            if report is not None:
-                del waiting[source.id]
-                yield report
+        for record in await store.polls.of_sources(list(waiting), since=last):
+            if record.source_id in waiting:
+                yield _reported(waiting.pop(record.source_id).source, record)
+        if look % _LOOKS_PER_REFUSAL == 1:
+            for subject in list(waiting.values()):
+                refusal = await _refusal(store, subject, clock.now(), asked=True)
+                if refusal is not None:
+                    del waiting[subject.source.id]
+                    yield refusal
         if not waiting:
             return
         await clock.sleep(_LOOK_SECONDS)
 
 
-async def _refusal(store: Store, subject: Subject, now: datetime) -> PollReport | None:
-    """The report of a source that will not be polled soon: gone, or on hold (P10)."""
+async def _refusal(
+    store: Store, subject: Subject, now: datetime, *, asked: bool = False
+) -> PollReport | None:
+    """The report of a source that will not be polled soon: gone, on hold, not asked for (P10)."""
     current = await store.sources.subject(subject.source.id)
     if current is None:
         return _refused(subject.source, "the source was removed meanwhile")
+    if asked and current.source.requested_at is None:
+        polled = await store.polls.newest(current.source.id, limit=1)
+        if not polled or polled[0].started_at < now - _JUST_NOW:
+            return _refused(current.source, "the request was taken back")
     lane = lane_of(current.source, current.user_id) or NULL_LANE
     holds = (current.source.hold, (await store.hosts.get(lane)).hold)
     for hold in holds:

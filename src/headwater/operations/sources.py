@@ -15,7 +15,7 @@ from headwater.rules.urls import parse_url
 from headwater.store import Store
 from headwater.store.sources import SourceFilter
 
-_MAX_LABEL = 500
+MAX_LABEL = 500
 _RANGES: Mapping[str, tuple[int, int]] = {
     "poll_interval_minutes": (1, 525_600),
     "poll_delay_seconds": (0, 86_400),
@@ -118,8 +118,8 @@ def checked(source: Source) -> Source:
         value = getattr(source, name)
         if value is not None and not least <= value <= most:
             raise UsageError(f"{name} must be between {least} and {most}, not {value}", field=name)
-    if source.label is not None and len(source.label) > _MAX_LABEL:
-        raise UsageError(f"the label is longer than {_MAX_LABEL} characters", field="label")
+    if source.label is not None and len(source.label) > MAX_LABEL:
+        raise UsageError(f"the label is longer than {MAX_LABEL} characters", field="label")
     if source.type is SourceType.TWITTER:
         user_name(source.url)
     else:

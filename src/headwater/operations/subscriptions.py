@@ -7,13 +7,12 @@ from enum import StrEnum
 
 from headwater.errors import UsageError
 from headwater.model import Podcast, Source, SourceType
-from headwater.operations.sources import SourceSettings, new_source, urls_of
+from headwater.operations.sources import MAX_LABEL, SourceSettings, new_source, urls_of
 from headwater.rules.failure import one_line
 from headwater.rules.opml import Outline, read_opml, write_opml
 from headwater.store import Store
 from headwater.store.sources import SourceFilter
 
-_MAX_LABEL = 500
 _MAX_SOURCES = 1_000_000
 
 
@@ -69,7 +68,7 @@ def _line(
     url = outline.url.strip()
     if url in known:
         return Imported(url, ImportOutcome.EXISTS, known[url]), None
-    label = outline.title[:_MAX_LABEL] if outline.title else None
+    label = outline.title[:MAX_LABEL] if outline.title else None
     wanted = SourceSettings(type=_type(outline.type), url=url, label=label)
     try:
         source = new_source(podcast_id, wanted, now)

@@ -68,7 +68,7 @@ class OutageWatch:
         return None
 
     def forget_old(self, at: float) -> None:
-        """Let go of what is past every window."""
+        """Let go of what is past every window; not during an outage, whose probes need it."""
         since = at - WINDOW_SECONDS
         for moments in (self._lost, self._polled):
             _keep_after(moments, since)

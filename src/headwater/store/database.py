@@ -154,6 +154,26 @@ class Database(ABC):
     @abstractmethod
     def _in_read(self, session: Session, work: Callable[[Session], T]) -> T: ...
 
+    def try_claim(self) -> bool:
+        """Take the right to poll, with the driver's errors made ours (S10)."""
+        return self._ours(self.claim)
+
+    def keep_claim(self) -> bool:
+        """Make sure that the right to poll is still ours; False if another process has it now."""
+        return self._ours(self._still_claimed)
+
+    def _ours(self, ask: Callable[[], bool]) -> bool:
+        try:
+            return ask()
+        except Exception as error:
+            translated = self.translate(error)
+            if translated is error:
+                raise
+            raise translated from error
+
+    def _still_claimed(self) -> bool:
+        return True
+
     @abstractmethod
     def claim(self) -> bool:
         """Take the right to poll this database; False if another process has it (S10)."""

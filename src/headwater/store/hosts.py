@@ -31,12 +31,6 @@ class Hosts:
         """Remember visits that no poll could record (S8)."""
         await self._database.write(lambda s: keep_visits(s, visits))
 
-    async def release(self, lane: str) -> None:
-        """Lift a hold by hand."""
-        sql = """UPDATE hosts SET hold_until = NULL, hold_set_at = NULL, hold_reason = NULL
-            WHERE lane = :lane"""
-        await self._database.write(lambda s: s.execute(sql, {"lane": lane}))
-
 
 def keep_visits(session: Session, visits: Sequence[Visit]) -> None:
     """Remember when lanes may be visited again, and which were good."""

@@ -56,22 +56,12 @@ class People:
 
     async def set_key(
         self, user_id: str, provider: str, sealed: SealedSecret, now: datetime
-    ) -> None:
-        """Store a user's sealed key for a provider, instead of an older one."""
-        sql = """INSERT INTO api_keys (user_id, provider, key_id, nonce, ciphertext, created_at)
-            VALUES (:user, :provider, :key_id, :nonce, :ciphertext, :now)
-            ON CONFLICT (user_id, provider) DO UPDATE SET key_id = excluded.key_id,
-                nonce = excluded.nonce, ciphertext = excluded.ciphertext,
-                created_at = excluded.created_at"""
-        params = {
-            "user": user_id,
-            "provider": provider,
-            "key_id": sealed.key_id,
-            "nonce": sealed.nonce,
-            "ciphertext": sealed.ciphertext,
-            "now": to_ms(now),
-        }
-        await self._database.write(lambda s: s.execute(sql, params))
+    ) -> int:
+        """Store a user's sealed key instead of an older one; answer how many sources waited.
+
+        Those become due at once (S9): X sources that fail, or have never succeeded.
+        """
+        return await self._database.write(lambda s: _set_key(s, user_id, provider, sealed, now))
 
     async def key(self, user_id: str, provider: str) -> SealedSecret | None:
         """A user's sealed key for a provider, if there is one."""
@@ -146,4 +136,27 @@ def _save_podcast(session: Session, podcast: Podcast) -> None:
             max_article_age_days = excluded.max_article_age_days,
             dedupe_across_sources = excluded.dedupe_across_sources""",
         params,
+    )
+
+
+def _set_key(
+    session: Session, user_id: str, provider: str, sealed: SealedSecret, now: datetime
+) -> int:
+    params = {"user": user_id, "provider": provider, "now": to_ms(now)}
+    session.execute(
+        """INSERT INTO api_keys (user_id, provider, key_id, nonce, ciphertext, created_at)
+        VALUES (:user, :provider, :key_id, :nonce, :ciphertext, :now)
+        ON CONFLICT (user_id, provider) DO UPDATE SET key_id = excluded.key_id,
+            nonce = excluded.nonce, ciphertext = excluded.ciphertext,
+            created_at = excluded.created_at""",
+        params | {"key_id": sealed.key_id, "nonce": sealed.nonce, "ciphertext": sealed.ciphertext},
+    )
+    if provider != "x":
+        return 0
+    # a poll under way has no key, or the old one: its result must not pass for the answer (D4)
+    return session.execute(
+        """UPDATE sources SET requested_at = :now, generation = generation + 1
+        WHERE enabled AND type = 'twitter' AND (consecutive_failures > 0 OR NOT first_poll_done)
+        AND podcast_id IN (SELECT id FROM podcasts WHERE user_id = :user)""",
+        {"now": params["now"], "user": user_id},
     )

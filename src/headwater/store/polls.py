@@ -30,10 +30,23 @@ class Polls:
         rows = await self._database.read(lambda s: s.fetch(sql, params))
         return [_record_from(row) for row in rows]
 
+    async def of_sources(self, source_ids: Sequence[str], *, since: int) -> Sequence[PollRecord]:
+        """The polls of these sources behind a given one, oldest first."""
+        return await self._database.read(lambda s: _of_sources(s, source_ids, since))
+
     async def last_id(self) -> int:
         """The newest poll of all, so that later ones can be told."""
         rows = await self._database.read(lambda s: s.fetch("SELECT max(id) FROM polls"))
         return int(rows[0][0] or 0)
+
+
+def _of_sources(session: Session, source_ids: Sequence[str], since: int) -> list[PollRecord]:
+    rows = session.fetch(
+        f"""SELECT {_COLUMNS} FROM polls
+        WHERE {session.among("source_id", "ids")} AND id > :since ORDER BY id""",
+        {"ids": session.array(source_ids), "since": since},
+    )
+    return [_record_from(row) for row in rows]
 
 
 def insert(session: Session, outcomes: Sequence[Outcome]) -> None:
@@ -47,8 +60,12 @@ def forget_old(session: Session, now: datetime, days: int, limit: int) -> int:
     return session.execute(
         """DELETE FROM polls WHERE id IN (
             SELECT id FROM (SELECT id, started_at FROM polls ORDER BY id LIMIT :limit) AS oldest
-            WHERE started_at < :before)""",
-        {"limit": limit, "before": to_ms(now - timedelta(days=days))},
+            WHERE started_at < :before OR started_at > :ahead)""",
+        {
+            "limit": limit,
+            "before": to_ms(now - timedelta(days=days)),
+            "ahead": to_ms(now + timedelta(days=1)),  # of a clock that ran ahead (O4)
+        },
     )
 
 

@@ -123,6 +123,18 @@ class PostgresDatabase(Database):
         self._lock = connection
         return True
 
+    def _still_claimed(self) -> bool:
+        """The lock went with its connection if the server was restarted: take it again."""
+        if self._lock is not None:
+            try:
+                self._lock.execute("SELECT 1")
+            except psycopg.Error:
+                self._lock.close()
+                self._lock = None
+            else:
+                return True
+        return self.claim()
+
     def is_claimed(self) -> bool:
         """Whether another process holds the lock."""
         if self._lock is not None:

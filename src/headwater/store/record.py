@@ -21,7 +21,7 @@ _POLLED = (
     "late_keys_kept", "hold", "enabled",
 )  # fmt: skip
 _polled = attrgetter(*_POLLED)
-_LATE_KEYS_PER_SOURCE_DAYS = 30  # how long a key outlives its entry in the feed
+_LATE_KEY_DAYS = 30  # how long a key outlives its entry in the feed
 
 
 def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -37,6 +37,7 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
             results.append(replace(outcome, posts=(), recorded=False))
     fresh = [outcome for outcome in results if outcome.recorded]
     _store(session, fresh)
+    _keep_hosts(session, outcomes)
     return results
 
 
@@ -58,11 +59,15 @@ def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         if outcome.late_keys is not None:
             _keep_late_keys(session, outcome)
+    polls.insert(session, outcomes)
+
+
+def _keep_hosts(session: Session, outcomes: Sequence[Outcome]) -> None:
+    """What hosts asked for holds even if the poll's result is discarded (P3, P9)."""
     hosts.keep_visits(session, [visit for outcome in outcomes for visit in outcome.visits])
     hosts.keep_holds(
         session, [(o.hold_lane, o.hold) for o in outcomes if o.hold is not None and o.hold_lane]
     )
-    polls.insert(session, outcomes)
 
 
 def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
@@ -127,5 +132,5 @@ def _keep_late_keys(session: Session, outcome: Outcome) -> None:
     )
     session.execute(
         "DELETE FROM late_keys WHERE source_id = :id AND seen_at < :before",
-        {"id": source.id, "before": now - _LATE_KEYS_PER_SOURCE_DAYS * 86_400_000},
+        {"id": source.id, "before": now - _LATE_KEY_DAYS * 86_400_000},
     )

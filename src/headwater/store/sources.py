@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from headwater.errors import NotFound
+from headwater.errors import NotFound, StoreError
+from headwater.logs import get_logger
 from headwater.model import EPOCH, DueSource, Source, SourceType, Subject
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds, hold_seconds, lane_name
@@ -24,6 +25,7 @@ from headwater.store.rows import (
     to_ms,
 )
 
+log = get_logger()
 _SELECT = f"SELECT {columns(SOURCE_COLUMNS, 's')} FROM sources s"
 _UPDATE = (
     "UPDATE sources SET "
@@ -146,14 +148,6 @@ class Sources:
         sql = "UPDATE sources SET requested_at = :now WHERE id = :id"
         await self._database.write(lambda s: s.execute_many(sql, rows))
 
-    async def request_twitter(self, user_id: str, now: datetime) -> int:
-        """Make a user's waiting X sources due: the key they waited for is there (S9)."""
-        sql = """UPDATE sources SET requested_at = :now, generation = generation + 1
-            WHERE enabled AND type = 'twitter'
-            AND podcast_id IN (SELECT id FROM podcasts WHERE user_id = :user)"""
-        params = {"now": to_ms(now), "user": user_id}
-        return await self._database.write(lambda s: s.execute(sql, params))
-
     async def without_contact(self, limit: int) -> Sequence[Source]:
         """Enabled sources that were never polled and have no jitter yet (P6)."""
         sql = f"""{_SELECT} WHERE s.enabled AND s.default_cap IN (TRUE, FALSE)
@@ -179,20 +173,25 @@ class Sources:
         row = (await self._database.read(lambda s: s.fetch(sql)))[0]
         return {"sources": row[0], "enabled": row[1], "failing": row[2]}
 
-    async def _load_many(self, ids: Sequence[str]) -> Sequence[Subject | None]:
+    async def _load_many(self, ids: Sequence[str]) -> Sequence[Subject | StoreError | None]:
         return await self._database.read(lambda s: _subjects(s, ids))
 
 
 def _due(
     session: Session, ids: str, params: Mapping[str, int | None], now: datetime, policy: Policy
 ) -> list[DueSource]:
-    """The SQL twin of `rules.schedule.is_due`; a property test ties the two."""
-    rows = session.fetch(f"{_DUE} WHERE s.id IN ({ids})", params)
-    return [
-        _due_source(row[2:], policy)
-        for row in rows
-        if hold_seconds(hold_from(row[0], row[1], None), now) <= 0
-    ]
+    """The SQL twin of `rules.schedule.is_due`, lane by lane; a property test ties the two."""
+    found = []
+    for row in session.fetch(f"{_DUE} WHERE s.id IN ({ids})", params):
+        if hold_seconds(hold_from(row[0], row[1], None), now) > 0:
+            continue
+        try:
+            found.append(_due_source(row[2:], policy))
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            # a row that came in by another way must not keep the others from being polled (H4)
+            log.warning("[Polling] a source cannot be read and is left out", source=row[2])
+    found.sort(key=lambda due: due.lane or "")
+    return found
 
 
 def _due_source(row: Row, policy: Policy) -> DueSource:
@@ -212,7 +211,7 @@ def _due_source(row: Row, policy: Policy) -> DueSource:
     )
 
 
-def _subjects(session: Session, ids: Sequence[str]) -> list[Subject | None]:
+def _subjects(session: Session, ids: Sequence[str]) -> list[Subject | StoreError | None]:
     rows = session.fetch_together(
         "p.user_id, p.max_article_age_days, p.dedupe_across_sources, "
         + columns(SOURCE_COLUMNS, "s"),
@@ -220,7 +219,12 @@ def _subjects(session: Session, ids: Sequence[str]) -> list[Subject | None]:
         WHERE {session.among("s.id", "ids")}""",
         {"ids": session.array(set(ids))},
     )
-    found = {r[3]: Subject(source_from(r[3:]), r[0], r[1], bool(r[2])) for r in rows}
+    found: dict[str, Subject | StoreError] = {}
+    for row in rows:
+        try:
+            found[row[3]] = Subject(source_from(row[3:]), row[0], row[1], bool(row[2]))
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            found[row[3]] = StoreError(f"the source {row[3]} cannot be read: {error!r}")
     return [found.get(id_) for id_ in ids]
 
 
