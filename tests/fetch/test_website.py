@@ -298,3 +298,21 @@ def test_w1_main_text_of_real_pages_is_found(corpus):
 def test_the_score_counts_words_as_often_as_they_occur():
     assert token_f1("a b b", "a b c") == pytest.approx(2 / 3)
     assert token_f1("", "") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR words that a page might have", "image/png"),
+        (b"%PDF-1.7 words", "application/pdf"),
+        (b"\x7fELF\0\0\0 words and more words", None),
+    ],
+)
+def test_w3_a_file_that_is_no_page_says_so(data, content_type):
+    with pytest.raises(NoContent, match="not a page"):
+        read_page(data, content_type=content_type, url="http://example.org/file")
+
+
+def test_w1_a_page_in_utf_16_is_no_binary_file():
+    page_bytes = f"<article><p>{STORY}</p></article>".encode("utf-16")
+    assert STORY.strip() in read_page(page_bytes, url="http://example.org/").body

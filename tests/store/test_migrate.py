@@ -1,7 +1,9 @@
 """A database follows the program's schema, whole or not at all (K7)."""
 
 import asyncio
+import contextlib
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -169,3 +171,14 @@ async def test_k7_processes_that_start_at_once_take_turns(empty_url: Callable[[]
 )
 def test_a_script_is_cut_into_statements(script: str, found: list[Any]):
     assert statements(script) == found
+
+
+async def test_k7_a_database_of_somebody_elses_is_left_as_it_is(tmp_path: Path):
+    path = tmp_path / "songs.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE songs (title TEXT)")
+    async with Store(open_database(f"sqlite:///{path}"), StoreClock()) as store:
+        with pytest.raises(StoreError, match="no headwater database"):
+            await store.prepare()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]

@@ -17,7 +17,7 @@ from headwater.engine.lanes import NULL_LANE, Lanes
 from headwater.engine.outage import OutageGuard
 from headwater.engine.poll import Fetch, Poller, on_hold
 from headwater.engine.tick import Ticker
-from headwater.errors import AlreadyPolling, HeadwaterError, NotFound, StoreError
+from headwater.errors import AlreadyPolling, DatabaseCorrupt, HeadwaterError, NotFound, StoreError
 from headwater.logs import get_logger
 from headwater.model import Outcome, Subject
 from headwater.rules.outage import PROBE_SECONDS, spread_seconds
@@ -149,6 +149,7 @@ class Service:
         self.gates.prune()
         self.guard.tidy()
         self.last_tick = self._clock.now()
+        self._store.trouble = None
         self.events.tell(EventKind.TICK, text=str(taken))
         return taken
 
@@ -182,9 +183,10 @@ class Service:
             started = self._clock.monotonic()
             try:
                 await self.tick()
-            except AlreadyPolling:
+            except (AlreadyPolling, DatabaseCorrupt):
                 raise
             except HeadwaterError as error:
+                self._store.trouble = str(error)
                 log.warning("[Polling] a tick failed; the next one tries again", error=str(error))
             except Exception:  # the scheduler outlives whatever happens (H4)
                 log.exception("[Polling] a tick broke; the next one tries again")

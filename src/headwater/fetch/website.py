@@ -12,11 +12,16 @@ from headwater.rules.urls import masked
 
 _META_CHARSET = re.compile(rb"""(?i)<meta[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""")
 _HEAD_BYTES = 4096  # how far in a page may name its charset
+_BINARY_TYPE = re.compile(
+    r"(image/(?!svg)|audio/|video/|font/|application/(octet-stream|pdf|zip|gzip|x-tar|java-archive))"
+)
+_TEXT_TYPES = ("text/html", "application/xhtml+xml")
 _AUTHOR_NAMES = ("author", "article:author")
 
 
 def read_page(data: bytes, *, content_type: str | None = None, url: str) -> Entry:
     """Read whatever a page holds; raise NoContent if that is no text (W3)."""
+    _refuse_binary(data, content_type, url)
     html = _decoded(data, content_type)
     page = read_blocks(html)
     body = main_text(page, html)
@@ -30,6 +35,16 @@ def read_page(data: bytes, *, content_type: str | None = None, url: str) -> Entr
         author=_author(page),
         body=body,
     )
+
+
+def _refuse_binary(data: bytes, content_type: str | None, url: str) -> None:
+    """Pictures, archives and the like are no pages, whatever text their bytes might spell."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if _BINARY_TYPE.match(kind):
+        raise NoContent(f"{masked(url)} is {kind}, not a page")
+    wide = data.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in (content_type or "").lower()
+    if b"\0" in data[:_HEAD_BYTES] and not wide and kind not in _TEXT_TYPES:
+        raise NoContent(f"{masked(url)} is a binary file, not a page")
 
 
 def _decoded(data: bytes, content_type: str | None) -> str:

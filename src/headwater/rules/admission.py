@@ -173,7 +173,7 @@ def entry_date(entry: Entry) -> datetime | None:
 
 def timed_id(moment: datetime, *parts: str) -> str:
     """A UUID that sorts by its moment and follows from its parts, so that rules need no chance."""
-    millis = (moment - EPOCH) // _MILLISECOND
+    millis = max((moment - EPOCH) // _MILLISECOND, 0)
     digest = hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).digest()
     raw = bytearray(millis.to_bytes(6, "big") + digest[:10])
     raw[6] = raw[6] & 0x0F | 0x80
@@ -255,13 +255,15 @@ def _is_duplicate(candidate: Candidate, known: Known, admitted: Mapping[str, Pos
 
 def _post(source: Source, candidate: Candidate, now: datetime) -> Post:
     entry = candidate.entry
+    date = entry_date(entry)
+    shown_at = now if date is None or date > now else date
     return Post(
-        id=timed_id(now, source.id, candidate.content_hash),
+        id=timed_id(shown_at, source.id, candidate.content_hash),
         source_id=source.id,
         title=entry.title,
         body=entry.body,
         url=entry.url or source.url,
-        published_at=entry_date(entry),
+        published_at=date,
         author=entry.author,
         content_hash=candidate.content_hash,
         created_at=now,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from headwater.errors import SchemaTooNew
+from headwater.errors import SchemaTooNew, StoreError
 from headwater.store.database import Session
 
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
@@ -36,6 +36,8 @@ def migrate(session: Session, folder: Path) -> tuple[int, int]:
         raise SchemaTooNew(
             f"the database has schema {before}, this program knows {newest}: upgrade headwater"
         )
+    if before == 0 and session.kind == "sqlite":
+        _refuse_foreign(session)
     session.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)")
     for number, path in _migrations(folder):
         if number > before:
@@ -43,6 +45,17 @@ def migrate(session: Session, folder: Path) -> tuple[int, int]:
                 session.execute(statement)
             session.execute("INSERT INTO schema_version VALUES (:number)", {"number": number})
     return before, newest
+
+
+def _refuse_foreign(session: Session) -> None:
+    """A file with tables of somebody else's is left as it is."""
+    rows = session.fetch(
+        """SELECT name FROM sqlite_master
+        WHERE type = 'table' AND name <> 'schema_version'
+        AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"""
+    )
+    if rows:
+        raise StoreError(f"this is no headwater database: it has a table {rows[0][0]!r}")
 
 
 def statements(script: str) -> list[str]:
