@@ -196,7 +196,6 @@ def test_w2_a_page_has_its_own_url_and_neither_id_nor_date():
     [
         b"",
         b"   \n",
-        b"\x00\x00",
         b"<html><body></body></html>",
         b"<html><body><div id='root'></div><script>app()</script></body></html>",
         b"<body><noscript>Please enable JavaScript</noscript></body>",
