@@ -6,7 +6,8 @@ and each is stored by itself, so that a bad one harms no other (K5).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, is_not
 
 from headwater.model import Outcome, OutcomeKind, SkipReason
 from headwater.store import hosts, polls, posts
@@ -74,19 +75,13 @@ def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
     """Write what changed and nothing else: an index that is not touched costs nothing."""
     alike: dict[tuple[str, ...], list[dict[str, object]]] = {}
     for outcome in outcomes:
-        before, after = _polled(outcome.before), _polled(outcome.source)
-        changed = tuple(
-            [
-                name
-                for name, a, b in zip(_POLLED, before, after, strict=True)
-                # a request made while the poll ran is answered by it too (S9, P10)
-                if (a is not b and a != b) or name == "requested_at"
-            ]
-        )
-        row: dict[str, object] = {"id": outcome.source.id}
-        for name in changed:
-            row |= columns_of(outcome.source, name)
-        alike.setdefault(changed, []).append(row)
+        before, after = outcome.before, outcome.source
+        # a request made while the poll ran is answered by it too (S9, P10)
+        row: dict[str, object] = {"id": after.id, "requested_at": to_ms(after.requested_at)}
+        for name in compress(_POLLED, map(is_not, _polled(before), _polled(after))):
+            if getattr(before, name) != getattr(after, name):
+                row |= columns_of(after, name)
+        alike.setdefault(tuple(row), []).append(row)
     for rows in alike.values():
         session.update_rows("sources", rows, "generation = generation + 1")
 
