@@ -242,3 +242,19 @@ async def test_l1_every_poll_is_one_line_that_names_the_url_masked(headwater: He
     with contextlib.suppress(ValueError):
         assert "geheim" not in headwater.log
     assert "secret" not in headwater.log
+
+
+async def test_k6_a_damaged_database_stops_the_start_with_one_line_and_is_left_alone(
+    headwater: Headwater,
+) -> None:
+    async with web_of(host=feed_site(entries=200)) as web:
+        source = await headwater.add(web.url("host"))
+        await headwater.cli("poll", "--source", source)
+    headwater.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    path = headwater.folder / "test.db"
+    damaged = bytearray(path.read_bytes())
+    damaged[30_000:60_000] = b"\x5a" * 30_000
+    path.write_bytes(damaged)
+    said = await headwater.cli("serve", code=1)
+    assert said == ""
+    assert path.read_bytes()[30_000:60_000] == b"\x5a" * 30_000

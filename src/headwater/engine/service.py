@@ -71,6 +71,7 @@ class Service:
         self._errands: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
+        await self._store.check()
         await self._claim()
         started = self._clock.now().isoformat()
         unclean = await self._store.facts.set(_POLLER_FACT, started) is not None

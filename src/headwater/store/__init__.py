@@ -64,6 +64,10 @@ class Store:
         folder, now = self.database.migrations, self._clock.now()
         return await self.database.write(lambda session: _prepare(session, folder, now))
 
+    async def check(self) -> None:
+        """Raise DatabaseCorrupt if a quick look finds damage (K6)."""
+        await self.database.read(self.database.refuse_damage)
+
     async def schema(self) -> tuple[int, int]:
         """The schema's version in the database, and the one this program knows."""
         folder = self.database.migrations

@@ -186,6 +186,9 @@ class Database(ABC):
     def release(self) -> None:
         """Give the right to poll back."""
 
+    def refuse_damage(self, session: Session) -> None:  # noqa: B027 - a server checks itself
+        """Raise DatabaseCorrupt if a quick look finds the data damaged (K6)."""
+
     @abstractmethod
     def faults(self) -> list[str]:
         """Check the stored data for damage and name what is wrong."""
