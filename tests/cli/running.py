@@ -126,10 +126,10 @@ def process(folder, *args, **more):
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-def on_terminal(folder, *args):
+def on_terminal(folder, *args, columns=100):
     """Run the command line on a terminal and answer what that showed."""
     ours, theirs = pty.openpty()
-    env = environment(TERM="xterm-256color")
+    env = environment(TERM="xterm-256color", COLUMNS=str(columns))
     running = subprocess.Popen(
         [*HEADWATER, *args], cwd=folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs
     )

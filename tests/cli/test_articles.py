@@ -27,6 +27,10 @@ def test_a3_articles_are_marked_as_processed(cli, source):
     first, second, *_ = (article["id"] for article in articles)
     assert cli("articles", "--mark", first, "--mark", second).out == "Marked 2\n"
     assert cli.json("articles", "--mark", first, "--json") == {"marked": 0}
+    assert cli.json("articles", "--mark", first[-8:], "--json") == {"marked": 0}
+    assert cli.json("articles", "--mark", f"…{first[-8:]}", "--json") == {"marked": 0}
+    assert cli.json("articles", "--mark", first[:-1], "--json") == {"marked": 0}
+    assert "fits 5 articles" in cli.fails("articles", "--mark", first[:3], code=2)
     assert len(cli.json("articles", "--processed", "--json")) == 2
     assert len(cli.json("articles", "--unprocessed", "--json")) == 3
     assert len(cli("articles").rows) == 5

@@ -10,7 +10,13 @@ def test_users_are_added_and_removed(cli):
     assert "already" in cli.fails("users", "add", "anna", code=2)
     assert cli("users", "remove", "anna", given="n\n").code == 1
     assert cli("users", "remove", "anna", "--yes").code == 0
-    assert len(cli.json("users", "--json")) == 1
+    assert len(cli.json("users", "list", "--json")) == 1
+
+
+def test_a_user_without_podcasts_is_told_how_to_make_one(cli):
+    cli("users", "add", "anna")
+    line = cli.fails("--user", "anna", "list", code=2)
+    assert "`headwater --user anna podcasts add NAME`" in line
 
 
 def test_podcasts_are_added_edited_and_removed(cli):
@@ -27,6 +33,12 @@ def test_podcasts_are_added_edited_and_removed(cli):
     assert "nothing to change" in cli.fails("podcasts", "edit", "weekly", "--user", "anna", code=2)
     (podcast,) = cli.json("podcasts", "--user", "anna", "--json")
     assert (podcast["name"], podcast["dedupeAcrossSources"]) == ("weekly", False)
+    clear = ("--clear", "max-article-age-days")
+    edit = ("podcasts", "edit", "weekly", "--user", "anna")
+    assert "contradict" in cli.fails(*edit, *clear, "--max-article-age-days", 2, code=2)
+    assert cli(*edit, *clear).code == 0
+    (podcast,) = cli.json("podcasts", "list", "--user", "anna", "--json")
+    assert podcast["maxArticleAgeDays"] is None
     assert cli("podcasts", "remove", "weekly", "--user", "anna", "--yes").code == 0
     assert cli("podcasts", "--user", "anna").rows == []
 

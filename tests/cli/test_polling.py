@@ -87,7 +87,22 @@ def test_p9_a_tick_does_not_wait_for_the_end_of_a_hold(cli, web):
 def test_a_limit_of_waiting_leaves_polls_requested(cli, web, source):
     said = cli("poll", "--all", "--wait", 0)
     assert said.code == 1
-    assert said.err == "headwater: 1 poll did not end in time; they stay requested\n"
+    assert said.err == "headwater: 1 poll did not end in time; it stays requested\n"
+
+
+def test_d3_a_poll_says_in_words_why_entries_were_skipped(cli, web):
+    said = cli("add", web.url("feed.demo"), "--poll")
+    assert "Skipped: 5 published before you added it (`headwater edit " in said.err
+    assert "--include-history` takes those)" in said.err
+    again = cli("poll", "--url", web.url("feed.demo"))
+    assert again.err == ""
+
+
+def test_f3_a_poll_that_disables_its_source_says_so_once(cli, web):
+    cli("add", web.url("missing.demo"), "--type", "rss", "--max-failures", 1)
+    said = cli("poll", "--all")
+    assert "Auto-disabled after 1 consecutive 404 errors; `headwater enable " in said.err
+    assert cli("poll", "--url", web.url("missing.demo")).err == ""
 
 
 def test_d3_preview_says_in_words_why_entries_would_not_be_stored(cli, web):

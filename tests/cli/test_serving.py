@@ -184,7 +184,8 @@ def test_an_interrupted_poll_is_quiet(tmp_path, web):
     wait_for(lambda: len(web.visits_to("stuck.demo")) > asked)
     poll.send_signal(signal.SIGINT)
     out, err = poll.communicate(timeout=30)
-    assert (poll.returncode, out, err) == (130, "", "")
+    told = "stopping; a second Ctrl-C ends at once\n"
+    assert (poll.returncode, out, err) == (130, "", told)
 
 
 def test_s10_a_poll_that_was_handed_over_comes_back_when_nobody_polls_any_more(tmp_path, web):

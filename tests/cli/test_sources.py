@@ -111,6 +111,45 @@ def test_explain_goes_step_by_step(cli, source):
     assert [step["what"] for step in explained["steps"]][:2] == ["interval", "last polled"]
 
 
+def test_p6_a_source_that_was_never_polled_is_told_as_such(cli):
+    cli("add", "https://a.invalid/feed", "--type", "rss")
+    row = cli("list").rows[0]
+    assert row[5:7] == ["never", "within 30 min"]
+    cli("poll", "--due")  # first contact
+    steps = cli.json("explain", "https://a.invalid/feed", "--json")["steps"]
+    assert [step["what"] for step in steps] == ["interval", "first contact", "due", "lane"]
+    assert cli("list").rows[0][5] == "never"
+
+
+def test_the_last_poll_survives_a_clean_record(cli, web):
+    url = web.url("missing.demo")
+    cli("add", url, "--type", "rss", "--max-failures", 1, "--poll")
+    cli("enable", url)
+    assert cli("list").rows[0][5] != "never"
+    assert "last polled: its newest poll" in cli("explain", url).out
+
+
+def test_p9_a_hold_is_named_where_it_decides_the_next_poll(cli, web):
+    polled, waiting = web.url("limited.demo", "/h1"), web.url("limited.demo", "/h2")
+    cli("add", polled, "--type", "rss", "--poll")
+    cli("add", waiting, "--type", "rss")
+    cli("disable", waiting)
+    cli("enable", waiting)
+    first, second = (row[6] for row in cli("list").rows)
+    assert "(hold)" not in first  # its backoff is longer
+    assert "(hold)" in second
+    assert "hold\tuntil 20" in cli("show", polled).out
+
+
+def test_x1_a_missing_key_is_told_with_what_to_do(cli):
+    advice = "API key: none; `headwater keys set x` stores one"
+    assert advice in cli("add", "@weirwatch").err
+    assert advice in cli("explain", "@weirwatch").out
+    cli("keys", "set", "x", given="key\n")
+    assert "API key" not in cli("explain", "@weirwatch").out
+    assert cli("add", "@other").err == ""
+
+
 def test_edit_changes_what_is_given(cli, source):
     changed = cli.json(
         "edit", source, "--interval", 90, "--delay", 5, "--aggregate", "--label", "New", "--json"

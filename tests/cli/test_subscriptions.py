@@ -50,5 +50,13 @@ def test_nothing_but_rejected_lines_is_a_failure(cli):
     assert cli("import", "-", given=opml).code == 1
 
 
+def test_export_replaces_a_file_only_when_told_to(cli):
+    (cli.folder / "out.opml").write_text("mine")
+    assert "--force replaces it" in cli.fails("export", "out.opml", code=2)
+    assert (cli.folder / "out.opml").read_text() == "mine"
+    assert cli("export", "out.opml", "--force").code == 0
+    assert "<opml" in (cli.folder / "out.opml").read_text()
+
+
 def test_export_to_a_place_that_is_not_there_is_one_line(cli):
     assert "cannot be written" in cli.fails("export", "nowhere/out.opml", code=2)

@@ -1,5 +1,7 @@
 """What a person sees on a terminal, and the demo."""
 
+import re
+
 import pytest
 
 from tests.cli.conftest import CONFIG
@@ -25,6 +27,22 @@ def test_on_a_terminal_tables_are_drawn_and_coloured(folder, web):
     assert "──" in listed.out
     assert "[b]N[/b]" in listed.out  # a label is text, never markup
     assert "1 source: 1 ok" in listed.out
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+def test_a_list_fits_the_terminal_and_keeps_what_matters(folder, columns):
+    url = "https://" + "very-long-name." * 5 + "example/feed.xml"
+    for number in range(2):
+        assert process(folder, "add", f"{url}{number}", "--type", "rss").code == 0
+    listed = on_terminal(folder, "list", "--limit", "1", columns=columns)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", listed.out)
+    assert max(len(line) for line in shown.splitlines()) <= columns
+    assert re.search(r"\b[0-9a-f]{8}\b", shown)
+    assert url[:16] in shown
+    assert "within 30 min" in shown
+    assert "1 of 2 sources" in shown
+    assert ("Interval" in shown) == (columns >= 80)
+    assert "No source fits." in on_terminal(folder, "list", "--host", "nope").out
 
 
 def test_help_on_a_terminal_is_drawn(folder):

@@ -89,15 +89,17 @@ def test_the_database_can_be_named_before_and_after(cli):
         (["lisst"], "Did you mean 'list'?"),
         (["show"], "Missing argument"),
         (["show", "nope"], "there is no source 'nope'"),
-        (["list", "--limit", "x"], "--limit"),
-        (["list", "--limit", "0"], "--limit"),
+        (["list", "--limit", "x"], "--limit must be a whole number"),
+        (["list", "--limit", "0"], "--limit must be at least 1"),
         (["list", "--nope"], "No such option"),
         (["list", "extra"], "extra"),
         (["poll"], "--source ID, --url URL, --due or --all"),
         (["poll", "--all", "--due"], "--source ID, --url URL, --due or --all"),
         (["add", "ftp://example.org/x"], "ftp"),
         (["add", "http://example.org/x", "--type", "nope"], "--type"),
-        (["add", "http://example.org/x", "--type", "rss", "--interval", "0"], "poll_interval"),
+        (["add", "http://example.org/x", "--type", "rss", "--interval", "0"], "--interval must be"),
+        (["edit", "x", "--clear", "delay", "--delay", "4"], "--delay and --clear delay contradict"),
+        (["podcasts", "add", "x", "--max-article-age-days", "0"], "--max-article-age-days must be"),
         (["edit", "nope"], "nothing to change"),
         (["list", "--user", "nobody"], "there is no user 'nobody'"),
         (["list", "--podcast", "nothing"], "there is no podcast 'nothing'"),
@@ -178,6 +180,16 @@ def test_an_interrupt_is_quiet(cli, monkeypatch):
     monkeypatch.setattr("headwater.cli.invocation.load_settings", interrupt)
     said = cli("list")
     assert (said.code, said.out, said.err) == (130, "", "")
+
+
+def test_an_interrupt_at_a_prompt_is_quiet(cli, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    cli("users", "add", "anna")
+    monkeypatch.setattr("typer._click.termui.visible_prompt_func", interrupt)
+    assert cli("users", "remove", "anna").code == 130
+    assert len(cli("users").rows) == 2
 
 
 def test_a_reader_that_went_away_is_no_error_to_talk_about(cli, capsys, monkeypatch):

@@ -43,6 +43,22 @@ def test_what_should_have_happened_is_due():
     assert words.when(None, NOW) == "never"
 
 
+@pytest.mark.parametrize(
+    ("number", "noun", "told"),
+    [(1, "post", "1 post"), (0, "entry", "0 entries"), (2, "day", "2 days"), (1, "day", "1 day")],
+)
+def test_a_number_agrees_with_its_noun(number, noun, told):
+    assert words.counted(number, noun) == told
+
+
+def test_d3_skips_are_told_with_numbers_and_a_remedy():
+    counts = {SkipReason.TOO_OLD: 3, SkipReason.BEFORE_CREATION: 12}
+    told = words.skips(counts, timedelta(days=7), remedy="--include-history")
+    past = "12 published before you added it (--include-history takes those)"
+    assert sorted(told.split(", ")) == sorted([past, "3 older than 7 days"])
+    assert "3 too old" in words.skips(counts, None, remedy="")
+
+
 @pytest.mark.parametrize("skip", list(SkipReason))
 def test_every_reason_has_words(skip):
     assert words.reason(skip, timedelta(days=7))

@@ -88,7 +88,7 @@ def test_a_failing_source_is_explained_by_its_backoff():
     source = a_source(poll_interval_minutes=60, last_polled=NOW, consecutive_failures=5)
     steps = steps_of(source)
     assert "failed 5 times" in steps["backoff"].detail
-    assert "24 h" in steps["backoff"].detail
+    assert "at most 1 d" in steps["backoff"].detail
     assert steps["due"].at == NOW + timedelta(hours=24)
 
 
@@ -114,6 +114,22 @@ def test_a_source_before_first_contact_is_told_what_it_waits_for():
     steps = steps_of(a_source())
     assert "first contact" in steps
     assert "due" not in steps
+
+
+def test_p6_an_invented_poll_is_not_told_as_one():
+    explanation = explain(a_source(last_polled=NOW), FREE, NOW, POLICY, polled=False)
+    assert [step.what for step in explanation.steps] == ["interval", "first contact", "due", "lane"]
+    assert explanation.steps[1].at == NOW
+
+
+def test_one_failure_is_told_in_the_singular():
+    steps = steps_of(a_source(last_polled=NOW, consecutive_failures=1))
+    assert steps["backoff"].detail == "failed once: 30 min doubled is 1 h, at most 1 d"
+
+
+def test_x1_a_missing_key_is_a_step():
+    explanation = explain(a_source(), FREE, NOW, POLICY, key_advice="store one")
+    assert ("API key", "none; store one") in [(s.what, s.detail) for s in explanation.steps]
 
 
 def test_p2_the_lane_tells_its_delay_and_where_that_comes_from():

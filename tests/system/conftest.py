@@ -62,8 +62,8 @@ class Headwater:
         }
         (self.folder / "headwater.yaml").write_text(json.dumps({"app": app}))
 
-    async def cli(self, *arguments: str, code: int = 0) -> str:
-        """Run a command and answer what it printed."""
+    async def cli(self, *arguments: str, code: int = 0, complaint: bool = False) -> str:
+        """Run a command and answer what it printed, or what it complained of."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "headwater", *arguments, cwd=self.folder, env=_environment(),
             stdin=asyncio.subprocess.DEVNULL,
@@ -72,7 +72,7 @@ class Headwater:
         out, err = await asyncio.wait_for(process.communicate(), DEADLINE)
         assert process.returncode == code, (arguments, process.returncode, out, err)
         assert b"Traceback" not in err, err
-        return (out if code != 2 else err).decode()
+        return (err if complaint or code == 2 else out).decode()
 
     async def json(self, *arguments: str, code: int = 0) -> Any:
         """Run a command with `--json`."""

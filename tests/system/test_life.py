@@ -255,6 +255,8 @@ async def test_k6_a_damaged_database_stops_the_start_with_one_line_and_is_left_a
     damaged = bytearray(path.read_bytes())
     damaged[30_000:60_000] = b"\x5a" * 30_000
     path.write_bytes(damaged)
-    said = await headwater.cli("serve", code=1)
-    assert said == ""
+    said = await headwater.cli("serve", code=1, complaint=True)
+    complaints = [line for line in said.splitlines() if line.startswith("headwater:")]
+    assert len(complaints) == 1
+    assert "headwater doctor" in complaints[0]
     assert path.read_bytes()[30_000:60_000] == b"\x5a" * 30_000

@@ -8,7 +8,7 @@ from contextlib import suppress
 import typer
 from typer.exceptions import TyperException
 
-from headwater.cli.arguments import hoisted
+from headwater.cli.arguments import OPTIONS, hoisted, in_plain_words
 from headwater.cli.program import create_program
 from headwater.errors import AlreadyPolling, HeadwaterError, UsageError
 from headwater.logs.masking import without_secrets
@@ -57,12 +57,17 @@ def _meaning(error: BaseException) -> tuple[str, int]:
     match error:
         case KeyboardInterrupt():
             return "", INTERRUPTED
+        case typer.Abort(__context__=KeyboardInterrupt()):  # Ctrl-C at a prompt
+            return "", INTERRUPTED
         case typer.Abort():
             return "nothing was done", FAILED
         case TyperException():
-            message = " ".join(error.format_message().split())
+            message = in_plain_words(" ".join(error.format_message().split()))
             hint = "" if "--help" in message else " (--help shows how)"
             return message.removesuffix(".") + hint, error.exit_code
+        case UsageError(field=str(field)) if field in OPTIONS:
+            message = one_line(error, _LONGEST_LINE)
+            return message.replace(field, OPTIONS[field], 1), WRONG_USAGE
         case UsageError() | AlreadyPolling():
             return one_line(error, _LONGEST_LINE), WRONG_USAGE
         case HeadwaterError():

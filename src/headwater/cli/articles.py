@@ -1,6 +1,6 @@
 """Commands about what polls brought: posts, articles, aggregate."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -11,7 +11,8 @@ from headwater.api.schemas import AggregationOut, ArticleOut, PostOut
 from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import Invocation, invocation
-from headwater.model import Article, Post
+from headwater.errors import NotFound, UsageError
+from headwater.model import Article, Podcast, Post
 from headwater.operations.articles import aggregate as make_articles
 from headwater.operations.articles import mark_processed
 from headwater.operations.sources import find_source
@@ -19,6 +20,9 @@ from headwater.store.articles import Aggregation
 
 commands = typer.Typer()
 _PANEL = "Posts and articles"
+_PAGE = 500
+_ID_LENGTH = 36
+_ROOMY = 110  # columns from which there is room for whole ids
 Limit = Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")]
 _POST_COLUMNS = (
     output.Column("Published"),
@@ -28,10 +32,10 @@ _POST_COLUMNS = (
 )
 _ARTICLE_COLUMNS = (
     output.Column("ID"),
-    output.Column("Published"),
+    output.spare(output.Column("Published"), 2),
     output.Column("Processed"),
-    output.number("Posts"),
-    output.wide("Title"),
+    output.spare(output.number("Posts"), 3),
+    output.wide("Title", least=20),
 )
 
 
@@ -63,12 +67,12 @@ def articles(
     ] = None,
     mark: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Mark as processed; may be given again."),
+        typer.Option(metavar="ID", help="Mark as processed: id, its beginning or end."),
     ] = None,
     limit: Limit = 50,
     json: output.Json = False,
 ) -> None:
-    """Show the articles of a podcast, newest first, or mark some as processed."""
+    """Show articles, newest first, or mark some as processed."""
     call = invocation(ctx)
     if mark:
         changed = call.do(lambda app: _marked(call, app, mark))
@@ -120,7 +124,33 @@ async def _articles(
 
 async def _marked(call: Invocation, app: App, ids: Sequence[str]) -> int:
     _, podcast = await call.place(app)
-    return await mark_processed(app.store, podcast, ids, app.clock.now())
+    whole = list(ids)
+    if any(len(wanted) < _ID_LENGTH for wanted in ids):
+        known = [article_id async for article_id in _ids(app, podcast)]
+        whole = [_whole(wanted, known) for wanted in ids]
+    return await mark_processed(app.store, podcast, whole, app.clock.now())
+
+
+async def _ids(app: App, podcast: Podcast) -> AsyncIterator[str]:
+    """The ids of all articles of a podcast."""
+    before = None
+    while page := await app.store.articles.newest(podcast.id, limit=_PAGE, before=before):
+        for article in page:
+            yield article.id
+        before = page[-1].id
+
+
+def _whole(wanted: str, known: Sequence[str]) -> str:
+    """The one id that begins or ends so; ids of one day differ at the end."""
+    if wanted in known:
+        return wanted
+    part = wanted.removeprefix("…")
+    matches = [i for i in known if part and (i.startswith(part) or i.endswith(part))]
+    if not matches:
+        raise NotFound(f"there is no article {wanted}")
+    if len(matches) > 1:
+        raise UsageError(f"{wanted!r} fits {len(matches)} articles; give more of the id")
+    return matches[0]
 
 
 async def _aggregated(call: Invocation, app: App) -> tuple[Aggregation, datetime]:
@@ -130,8 +160,9 @@ async def _aggregated(call: Invocation, app: App) -> tuple[Aggregation, datetime
 
 
 def _article_row(article: Article, now: datetime) -> list[output.Cell]:
+    narrow = output.on_terminal() and output.console().width < _ROOMY
     return [
-        article.id,
+        f"…{article.id[-8:]}" if narrow else article.id,
         _published(article, now),
         "yes" if article.is_processed else "no",
         str(len(article.post_ids)),

@@ -38,7 +38,7 @@ def demo(
         float | None, typer.Option(min=1, help="End by itself after so long.")
     ] = None,
 ) -> None:
-    """Watch Headwater poll a small simulated web; nothing leaves this machine or stays on it."""
+    """Watch Headwater poll a small simulated web on this machine."""
     watched = output.on_terminal()
     # lines would tear the picture apart; in a pipe they are what there is to see
     logs.configure("text", "error" if watched else "info", stream=None if watched else sys.stdout)

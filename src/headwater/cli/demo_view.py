@@ -21,7 +21,8 @@ from headwater.rules.schedule import due_at
 _OWNER = "default"
 _WIDE = 132  # columns from which there is room to say what each host is
 _ROOMY = 92  # columns from which there is room for the last poll
-_FRAME_LINES = 4  # of the picture, around hosts and events
+_MEDIUM = 76  # columns from which there is room for queues, delays and two totals in a line
+_FRAME_LINES = 2  # of the picture, between head, hosts and events
 _DOTS = {Health.OK: "●", Health.NEW: "○", Health.FAILING: "●", Health.DISABLED: "✗"}
 
 
@@ -35,12 +36,13 @@ def picture(
 ) -> RenderableType:
     """One frame, made to fit the terminal."""
     hosts = story.stage.web.hosts
-    room = max(size.height - len(hosts) - _FRAME_LINES, 1)
+    head = _head(story, service, sources, now, width=size.width)
+    room = max(size.height - len(hosts) - len(head) - _FRAME_LINES, 1)
     lines = [line.copy() for line in list(story.lines)[-room:]]
     for line in lines:
         line.truncate(size.width, overflow="ellipsis")
     return Group(
-        _head(story, service, sources, now),
+        *head,
         _hosts(story, service, list(sources), now, policy, width=size.width),
         Rule(Text("what happened last", style="dim"), style="dim", align="left"),
         *lines,
@@ -53,11 +55,11 @@ def summary(
     """What became of every source, as a table."""
     columns = (
         output.Column("Host"),
-        output.wide("Source"),
+        output.spare(output.wide("Source"), 2),
         output.Column("Health"),
         output.number("Polls"),
         output.number("Posts"),
-        output.wide("Last error"),
+        output.spare(output.wide("Last error", least=12)),
     )
     rows: list[list[output.Cell]] = [
         [
@@ -74,16 +76,13 @@ def summary(
 
 
 def _head(
-    story: Story, service: Service, sources: Sequence[Source], now: datetime
-) -> RenderableType:
-    grid = Table.grid(expand=True)
-    grid.add_column()
-    grid.add_column(justify="right")
+    story: Story, service: Service, sources: Sequence[Source], now: datetime, *, width: int
+) -> list[RenderableType]:
     title = Text(" Headwater ", style="bold white on blue").append(" demo ", style="bold")
     title.append(words.span((now - story.started_at).total_seconds()), style="cyan")
     flying, waiting = len(service.lanes.in_flight()), service.lanes.waiting()
     title.append(f"  {flying} polling, {waiting} waiting", style="none")
-    grid.add_row(title, Text("Ctrl-C ends ", style="dim"))
+    top = _line(title, Text("Ctrl-C ends ", style="dim"))
     healths = Text(" ")
     for health in Health:
         count = sum(health_of(source) is health for source in sources)
@@ -91,7 +90,17 @@ def _head(
         healths.append(f"{mark} {count} {health}   ", style=style)
     polls = words.counted(story.polls.total(), "poll")
     posts = words.counted(story.posts.total(), "new post")
-    grid.add_row(healths, Text(f"{polls}, {posts} ", style="bold"))
+    totals = Text(f"{polls}, {posts} ", style="bold")
+    if width < _MEDIUM:
+        return [top, _line(healths, Text()), _line(Text(" ").append(totals), Text())]
+    return [top, _line(healths, totals)]
+
+
+def _line(left: Text, right: Text) -> Table:
+    grid = Table.grid(expand=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_row(left, right)
     return grid
 
 
@@ -107,8 +116,9 @@ def _hosts(
     table = Table(box=None, expand=True, pad_edge=True, header_style="bold underline")
     table.add_column("Host", no_wrap=True)
     table.add_column("Lane", no_wrap=True, min_width=24)
-    table.add_column("Queue", justify="right", no_wrap=True)
-    table.add_column("Delay", justify="right", no_wrap=True)
+    if width >= _MEDIUM:
+        table.add_column("Queue", justify="right", no_wrap=True)
+        table.add_column("Delay", justify="right", no_wrap=True)
     table.add_column("Sources", no_wrap=True)
     table.add_column("Posts", justify="right", no_wrap=True)
     if width >= _ROOMY:
@@ -119,7 +129,10 @@ def _hosts(
         mine = story.stage.sources_of(host, sources)
         if mine:
             cells = _row(host, mine, story, service, now, policy)
-            table.add_row(*[*cells, Text(host.about)][: len(table.columns)])
+            cells = [*cells, Text(host.about)]
+            if width < _MEDIUM:
+                del cells[2:4]
+            table.add_row(*cells[: len(table.columns)])
     return table
 
 

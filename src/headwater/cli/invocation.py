@@ -12,6 +12,7 @@ import typer
 
 from headwater import logs
 from headwater.app import App, open_app
+from headwater.errors import NotFound
 from headwater.model import Podcast, User
 from headwater.settings import LogLevel, Settings, load_settings
 
@@ -54,7 +55,13 @@ class Invocation:
     async def place(self, app: App) -> tuple[User, Podcast]:
         """The user and the podcast that a command is about."""
         user = await app.store.people.user(self.user)
-        return user, await app.store.people.podcast(user.id, self.podcast)
+        try:
+            return user, await app.store.people.podcast(user.id, self.podcast)
+        except NotFound as error:
+            if await app.store.people.podcasts(user.id):
+                raise
+            hint = f"`headwater --user {user.name} podcasts add NAME` makes one"
+            raise NotFound(f"{user.name} has no podcast yet; {hint}") from error
 
 
 def invocation(ctx: typer.Context) -> Invocation:

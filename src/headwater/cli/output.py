@@ -24,7 +24,8 @@ class Column:
     name: str
     justify: Literal["left", "right"] = "left"
     shrinks: bool = False
-    spare: bool = False
+    least: int = _LEAST_WIDTH  # to which it shrinks while there are spare columns to leave out
+    spare: int = 0  # left out where room is short, the highest number first; 0: never
 
 
 def number(name: str) -> Column:
@@ -32,9 +33,9 @@ def number(name: str) -> Column:
     return Column(name, "right")
 
 
-def wide(name: str) -> Column:
+def wide(name: str, *, least: int = 2 * _LEAST_WIDTH) -> Column:
     """A column of long text."""
-    return Column(name, shrinks=True)
+    return Column(name, shrinks=True, least=least)
 
 
 def on_terminal() -> bool:
@@ -110,25 +111,30 @@ def drawn_table(
     return table
 
 
-def spare(column: Column) -> Column:
-    """The column, left out where there is no room for it."""
-    return replace(column, spare=True)
+def spare(column: Column, rank: int = 1) -> Column:
+    """The column, left out where there is no room for it: higher ranks first."""
+    return replace(column, spare=rank)
 
 
 def _kept(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
-    """The columns that fit: the spare ones go, the last first, until the others have room."""
+    """The columns that fit: spare ones go, by rank, the last first, until the rest has room."""
     kept = list(range(len(columns)))
     while True:
         some = [columns[index] for index in kept]
         needed = _needed(some, [[row[index] for index in kept] for row in rows])
         least = sum(
-            min(width, 2 * _LEAST_WIDTH) if column.shrinks else width
+            min(width, column.least) if column.shrinks else width
             for width, column in zip(needed, some, strict=True)
         )
         droppable = [index for index in kept if columns[index].spare]
-        if least + 3 * len(kept) <= room or not droppable:
+        if least + _frame(some) <= room or not droppable:
             return kept
-        kept.remove(droppable[-1])
+        kept.remove(max(droppable, key=lambda index: (columns[index].spare, index)))
+
+
+def _frame(columns: Sequence[Column]) -> int:
+    """What borders and padding take."""
+    return 3 * len(columns) - 1
 
 
 def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> list[int]:
@@ -141,7 +147,7 @@ def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> list[i
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
     """What each column needs; where that is too much, the wide ones share what is left."""
     needed = _needed(columns, rows)
-    left = room - 3 * len(columns)  # borders and padding
+    left = room - _frame(columns)
     left -= sum(width for width, column in zip(needed, columns, strict=True) if not column.shrinks)
     widths = list(needed)
     wide_ones = sorted((i for i, c in enumerate(columns) if c.shrinks), key=needed.__getitem__)

@@ -1,6 +1,6 @@
-"""Commands about users, podcasts and API keys."""
+"""Commands about users and podcasts."""
 
-import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,32 +10,26 @@ from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import invocation
 from headwater.errors import UsageError
-from headwater.model import Podcast, User
+from headwater.model import Podcast
 from headwater.operations.people import (
-    KeyChange,
     add_podcast,
     add_user,
     edit_podcast,
-    providers_of,
     remove_podcast,
     remove_user,
-    set_key,
 )
 
 commands = typer.Typer()
-_PANEL = "People"
+PANEL = "People"
 _users = typer.Typer(epilog="Example: headwater users add anna", invoke_without_command=True)
 _podcasts = typer.Typer(
     epilog="Example: headwater podcasts add morning --max-article-age-days 3",
     invoke_without_command=True,
 )
-_keys = typer.Typer(epilog="Example: headwater keys set x < key.txt", invoke_without_command=True)
-commands.add_typer(_users, name="users", rich_help_panel=_PANEL)
-commands.add_typer(_podcasts, name="podcasts", rich_help_panel=_PANEL)
-commands.add_typer(_keys, name="keys", rich_help_panel=_PANEL)
+commands.add_typer(_users, name="users", rich_help_panel=PANEL)
+commands.add_typer(_podcasts, name="podcasts", rich_help_panel=PANEL)
 
 Name = Annotated[str, typer.Argument(help="The name, or the id.")]
-Provider = Annotated[str, typer.Argument(help="Whose API: x.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Age = Annotated[int | None, typer.Option(metavar="DAYS", help="Skip posts older than this.")]
 Dedupe = Annotated[
@@ -43,11 +37,26 @@ Dedupe = Annotated[
 ]
 
 
+class Clearable(StrEnum):
+    """Settings of a podcast that can be taken back."""
+
+    MAX_ARTICLE_AGE_DAYS = "max-article-age-days"
+
+
 @_users.callback()
 def users(ctx: typer.Context, json: output.Json = False) -> None:
     """List users, or add and remove them."""
-    if ctx.invoked_subcommand is not None:
-        return
+    if ctx.invoked_subcommand is None:
+        _list_users(ctx, json=json)
+
+
+@_users.command("list", epilog="Example: headwater users list")
+def list_users(ctx: typer.Context, json: output.Json = False) -> None:
+    """List users."""
+    _list_users(ctx, json=json)
+
+
+def _list_users(ctx: typer.Context, *, json: bool) -> None:
     found = invocation(ctx).do(lambda app: app.store.people.users())
     if json:
         output.show_json(output.plain(UserOut.of(user) for user in found))
@@ -78,8 +87,17 @@ def remove_user_(ctx: typer.Context, name: Name, yes: Yes = False) -> None:
 @_podcasts.callback()
 def podcasts(ctx: typer.Context, json: output.Json = False) -> None:
     """List a user's podcasts, or add, edit and remove them."""
-    if ctx.invoked_subcommand is not None:
-        return
+    if ctx.invoked_subcommand is None:
+        _list_podcasts(ctx, json=json)
+
+
+@_podcasts.command("list", epilog="Example: headwater podcasts list --user anna")
+def list_podcasts(ctx: typer.Context, json: output.Json = False) -> None:
+    """List a user's podcasts."""
+    _list_podcasts(ctx, json=json)
+
+
+def _list_podcasts(ctx: typer.Context, *, json: bool) -> None:
     call = invocation(ctx)
 
     async def listed(app: App) -> list[Podcast]:
@@ -129,10 +147,14 @@ def edit_podcast_(
     rename: Annotated[str | None, typer.Option(metavar="NAME", help="The new name.")] = None,
     max_article_age_days: Age = None,
     dedupe: Dedupe = None,
+    clear: Annotated[list[Clearable] | None, typer.Option(help="Back to the default.")] = None,
 ) -> None:
     """Change what is given of a podcast."""
     call = invocation(ctx)
-    if rename is None and max_article_age_days is None and dedupe is None:
+    if clear and max_article_age_days is not None:
+        option = Clearable.MAX_ARTICLE_AGE_DAYS
+        raise UsageError(f"--{option} and --clear {option} contradict each other")
+    if rename is None and max_article_age_days is None and dedupe is None and not clear:
         raise UsageError("there is nothing to change: name at least one setting")
 
     async def edited(app: App) -> Podcast:
@@ -142,6 +164,7 @@ def edit_podcast_(
             await app.store.people.podcast(user.id, name),
             name=rename,
             max_article_age_days=max_article_age_days,
+            default_article_age=bool(clear),
             dedupe_across_sources=dedupe,
         )
 
@@ -163,68 +186,6 @@ def remove_podcast_(ctx: typer.Context, name: Name, yes: Yes = False) -> None:
         typer.confirm(f"Remove {podcast.name} with all its sources?", abort=True, err=True)
     call.do(lambda app: remove_podcast(app.store, podcast))
     output.say(f"Removed {podcast.id} {podcast.name}")
-
-
-@_keys.callback()
-def keys(ctx: typer.Context, json: output.Json = False) -> None:
-    """List a user's API keys, or set and remove them."""
-    if ctx.invoked_subcommand is None:
-        _list_keys(ctx, json=json)
-
-
-@_keys.command("list", epilog="Example: headwater keys list")
-def list_keys(ctx: typer.Context, json: output.Json = False) -> None:
-    """List for which providers a user has a key; keys are never shown."""
-    _list_keys(ctx, json=json)
-
-
-@_keys.command("set", epilog="Example: headwater keys set x < key.txt")
-def set_key_(ctx: typer.Context, provider: Provider) -> None:
-    """Store an API key, read from a prompt or standard input; sources that waited are polled."""
-    call = invocation(ctx)
-    secret = _secret(provider)
-
-    async def stored(app: App) -> tuple[KeyChange, User]:
-        user = await app.store.people.user(call.user)
-        now = app.clock.now()
-        return await set_key(app.store, app.vault, user, provider, secret, now), user
-
-    change, user = call.do(stored)
-    waited = words.counted(change.sources_requested, "source")
-    output.say(f"Stored the {change.provider} key of {user.name}; {waited} will be polled")
-
-
-@_keys.command("remove", epilog="Example: headwater keys remove x")
-def remove_key_(ctx: typer.Context, provider: Provider) -> None:
-    """Forget an API key."""
-    call = invocation(ctx)
-
-    async def removed(app: App) -> None:
-        user = await app.store.people.user(call.user)
-        await app.store.people.remove_key(user.id, provider)
-
-    call.do(removed)
-    output.say(f"Removed the {provider} key")
-
-
-def _list_keys(ctx: typer.Context, *, json: bool) -> None:
-    call = invocation(ctx)
-
-    async def listed(app: App) -> list[str]:
-        return list(await providers_of(app.store, await app.store.people.user(call.user)))
-
-    found = call.do(listed)
-    if json:
-        output.show_json([{"provider": provider} for provider in found])
-        return
-    output.show_table((output.Column("Provider"),), [[name] for name in found], empty="No keys.")
-
-
-def _secret(provider: str) -> str:
-    """Read a key where no other process can see it: never from an argument (U6)."""
-    if sys.stdin.isatty():
-        return str(typer.prompt(f"API key for {provider}", hide_input=True, err=True))
-    return sys.stdin.readline(65_536)
 
 
 def _podcast_row(podcast: Podcast) -> list[output.Cell]:

@@ -11,7 +11,8 @@ from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import Invocation, invocation
 from headwater.cli.progress import Watched, watch
-from headwater.cli.rounds import Polls, poll_all
+from headwater.cli.remarks import remarks
+from headwater.cli.rounds import Polls, impatient, interruptible, poll_all
 from headwater.errors import UsageError
 from headwater.model import OutcomeKind, Subject
 from headwater.operations.overview import list_sources
@@ -48,28 +49,29 @@ def poll(
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Poll sources now, in their hosts' lanes, and say what came of it."""
+    """Poll sources now and say what came of it."""
     chosen = sum((source is not None, url is not None, due, all_))
     if chosen != 1:
         raise UsageError("say what to poll: one of --source ID, --url URL, --due or --all")
     call = invocation(ctx)
     wanted = [url] if url is not None else source
-    _show(call.do(lambda app: _polled(call, app, wanted, due=due, wait=wait)), json=json)
+    _show(*call.do(lambda app: _polled(call, app, wanted, due=due, wait=wait)), json=json)
 
 
 def poll_and_show(call: Invocation, source_ids: Sequence[str], *, json: bool = False) -> None:
     """Poll sources that another command made."""
-    _show(call.do(lambda app: _polled(call, app, source_ids, due=False, wait=None)), json=json)
+    _show(*call.do(lambda app: _polled(call, app, source_ids, due=False, wait=None)), json=json)
 
 
 async def _polled(
     call: Invocation, app: App, wanted: Sequence[str] | None, *, due: bool, wait: float | None
-) -> Watched:
+) -> tuple[Watched, list[str]]:
     subjects = [] if due else await _subjects(call, app, wanted)
     polls = Polls(subjects, due=due)
-    with watch(polls) as watched:
-        await poll_all(app, polls, watched.take, wait_seconds=wait)
-    return watched
+    off = {subject.source.id for subject in subjects if not subject.source.enabled}
+    with watch(polls) as watched, interruptible():
+        await poll_all(impatient(app), polls, watched.take, wait_seconds=wait)
+    return watched, await remarks(app, watched.reports, off)
 
 
 async def _subjects(call: Invocation, app: App, wanted: Sequence[str] | None) -> list[Subject]:
@@ -83,7 +85,7 @@ async def _subjects(call: Invocation, app: App, wanted: Sequence[str] | None) ->
     return [subject for subject in found if subject is not None]
 
 
-def _show(watched: Watched, *, json: bool) -> None:
+def _show(watched: Watched, told: Sequence[str], *, json: bool) -> None:
     reports = watched.reports
     if json:
         output.show_json(
@@ -94,9 +96,12 @@ def _show(watched: Watched, *, json: bool) -> None:
         )
     else:
         _show_table(reports)
+        for line in told:  # beside a table that a script reads
+            output.say(line) if output.on_terminal() else output.note(line)
     if watched.unfinished:
         count = words.counted(watched.unfinished, "poll")
-        output.note(f"headwater: {count} did not end in time; they stay requested")
+        stay = "it stays" if watched.unfinished == 1 else "they stay"
+        output.note(f"headwater: {count} did not end in time; {stay} requested")
     if watched.unfinished or any(r.outcome is OutcomeKind.FAILED for r in reports):
         raise typer.Exit(1)
 

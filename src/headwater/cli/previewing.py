@@ -1,5 +1,6 @@
 """The command that shows what a URL would bring, and stores nothing."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Annotated
 
@@ -38,7 +39,7 @@ def preview_(
     ] = False,
     json: output.Json = False,
 ) -> None:
-    """Visit a URL and show what would be stored, and why the rest would not."""
+    """Visit a URL and show what would be stored, and what not."""
     call = invocation(ctx)
     wanted = SourceSettings(type=type_, url=url, include_history=include_history)
     found, age = call.do(lambda app: _previewed(call, app, wanted))
@@ -95,12 +96,8 @@ def _row(entry: Entry, reason: SkipReason | None, age: timedelta) -> list[output
 
 
 def _summary(found: Preview, age: timedelta) -> str:
-    reasons = [reason for _, reason in found.verdicts if reason is not None]
-    entries = words.counted(len(found.verdicts), "entry").replace("entrys", "entries")
-    told = f"{entries}: {len(found.admitted):,} would be stored"
-    for reason in SkipReason:
-        if reason in reasons:
-            told += f", {reasons.count(reason):,} {words.reason(reason, age)}"
-    if SkipReason.BEFORE_CREATION in reasons:
-        told += " (--include-history takes those)"
-    return told
+    reasons = Counter(reason for _, reason in found.verdicts if reason is not None)
+    entries = words.counted(len(found.verdicts), "entry")
+    stored = f"{entries}: {len(found.admitted):,} would be stored"
+    skipped = words.skips(reasons, age, remedy="--include-history")
+    return f"{stored}, {skipped}" if skipped else stored

@@ -10,11 +10,13 @@ from headwater import __version__
 from headwater.cli import (
     articles,
     demo,
+    keys,
     listing,
     people,
     polling,
     previewing,
     serving,
+    showing,
     sources,
     subscriptions,
     upkeep,
@@ -25,7 +27,8 @@ from headwater.settings import LogLevel
 _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, deduplicated posts."
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
 _GROUPS = (
-    serving, demo, polling, previewing, listing, sources, subscriptions, articles, people, upkeep,
+    serving, demo, polling, previewing, listing, showing, sources, subscriptions, articles, people,
+    keys, upkeep,
 )  # fmt: skip
 
 

@@ -1,16 +1,20 @@
 """Polls sources wherever it may be done: in this process, or in the one that polls already."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from headwater.app import App
+from headwater.cli import output
 from headwater.errors import AlreadyPolling
 from headwater.model import Subject
 from headwater.operations.polling import PollReport, hand_over, poll_due, poll_sources
 
 Take = Callable[[PollReport], None]
 _CLAIM_SECONDS = 2.0  # how often to look whether the other process still polls
+_DRAIN_SECONDS = 1  # what is cut off stays requested
 
 
 class Polls:
@@ -38,6 +42,40 @@ async def poll_all(
                 await _find_due(app, polls)
             while polls.waiting:
                 await _poll_listed(app, polls, take)
+
+
+def impatient(app: App) -> App:
+    """The app, with a service that does not wait long for polls when it is told to stop."""
+    seconds = min(app.settings.shutdown_seconds, _DRAIN_SECONDS)
+    return replace(app, settings=app.settings.model_copy(update={"shutdown_seconds": seconds}))
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the polls within, in order; a second one ends the process at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    interrupted = False
+
+    def stop() -> None:
+        nonlocal interrupted
+        interrupted = True
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        output.note("stopping; a second Ctrl-C ends at once")
+        if task is not None:
+            task.cancel()
+
+    before = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
 
 
 async def _poll_due(app: App, polls: Polls, take: Take) -> None:

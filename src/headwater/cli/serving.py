@@ -30,7 +30,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
 ) -> None:
-    """Poll sources as they fall due and serve the API, until a signal ends it."""
+    """Poll sources as they fall due and serve the API."""
     call = invocation(ctx)
     settings = load_settings(
         config_file=call.config_file,

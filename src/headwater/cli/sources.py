@@ -8,13 +8,13 @@ import typer
 
 from headwater.api.schemas import SourceOut
 from headwater.app import App
-from headwater.cli import output
+from headwater.cli import output, words
 from headwater.cli.invocation import Invocation, invocation
 from headwater.cli.listing import PANEL, Id
 from headwater.cli.polling import poll_and_show
 from headwater.errors import FetchError, HeadwaterError, UsageError
 from headwater.model import Source, SourceType
-from headwater.operations.overview import SourceView, view_of
+from headwater.operations.overview import SourceView, missing_key, view_of
 from headwater.operations.preview import Previewer
 from headwater.operations.sources import (
     SourceSettings,
@@ -79,7 +79,7 @@ def add(
     aggregate: Aggregate = None,
     json: output.Json = False,
 ) -> None:
-    """Add a source to a podcast; its type is found out by a visit if it is not given."""
+    """Add a source; a visit finds out its type if not given."""
     call = invocation(ctx)
     wanted = SourceSettings(
         type=type_,
@@ -93,15 +93,15 @@ def add(
         include_history=include_history,
         aggregate=aggregate,
     )
-    source = call.do(lambda app: _added(call, app, wanted))
-    if poll and not json:
-        _say_added(source)
+    source, key_advice = call.do(lambda app: _added(call, app, wanted))
+    if not json:
+        output.say(f"Added {source.id} {source.type} {source.url}")
+        if key_advice is not None:
+            output.note(f"API key: none; {key_advice}")
     if poll:
         poll_and_show(call, [source.id], json=json)
     elif json:
         output.show_json(SourceOut.of(call.do(lambda app: _view(app, source.id))).plain())
-    else:
-        _say_added(source)
 
 
 @commands.command(
@@ -123,7 +123,7 @@ def edit(
     clear: Annotated[list[Optional] | None, typer.Option(help="Back to the default.")] = None,
     json: output.Json = False,
 ) -> None:
-    """Change what is given of a source; a new URL or type asks for a poll."""
+    """Change settings of a source."""
     changes = given(
         SourceSettings(
             type=type_,
@@ -139,6 +139,8 @@ def edit(
         )
     )
     for name in clear or ():
+        if changes.get(_field(name)) is not None:
+            raise UsageError(f"--{name} and --clear {name} contradict each other")
         changes[_field(name)] = None
     if not changes:
         raise UsageError("there is nothing to change: name at least one setting")
@@ -153,7 +155,7 @@ def enable(ctx: typer.Context, id_: Id, json: output.Json = False) -> None:
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: headwater disable 3f2a")
 def disable(ctx: typer.Context, id_: Id, json: output.Json = False) -> None:
-    """Switch a source off: it is not polled until somebody enables it."""
+    """Switch a source off until somebody enables it."""
     _change(ctx, id_, {"enabled": False}, "Disabled", json=json)
 
 
@@ -167,19 +169,22 @@ def remove(
     call = invocation(ctx)
     view = call.do(lambda app: _found(app, id_))
     if not yes:
-        posts = f"{view.post_count:,} posts and {view.article_count:,} articles"
-        typer.confirm(f"Remove {view.source.url} with {posts}?", abort=True, err=True)
+        posts = words.counted(view.post_count, "post")
+        articles = words.counted(view.article_count, "article")
+        question = f"Remove {view.source.url} with {posts} and {articles}?"
+        typer.confirm(question, abort=True, err=True)
     call.do(lambda app: remove_source(app.store, view.source.id))
     output.say(f"Removed {view.source.id} {view.source.url}")
 
 
-async def _added(call: Invocation, app: App, wanted: SourceSettings) -> Source:
-    _, podcast = await call.place(app)
+async def _added(call: Invocation, app: App, wanted: SourceSettings) -> tuple[Source, str | None]:
+    user, podcast = await call.place(app)
     now = app.clock.now()
     if wanted.type is None and wanted.url is not None and type_of_url(wanted.url) is None:
         candidate = new_source(podcast.id, wanted, now)
         wanted = replace(wanted, type=await _type_by_visit(app, candidate))
-    return await add_source(app.store, podcast.id, wanted, now)
+    source = await add_source(app.store, podcast.id, wanted, now)
+    return source, await missing_key(app.store, source, user.id)
 
 
 async def _type_by_visit(app: App, candidate: Source) -> SourceType:
@@ -220,10 +225,6 @@ def _change(
         return
     follows = "; a poll is requested" if view.source.requested_at is not None else ""
     output.say(f"{verb} {view.source.id} {view.source.url}{follows}")
-
-
-def _say_added(source: Source) -> None:
-    output.say(f"Added {source.id} {source.type} {source.url}")
 
 
 def _field(name: Optional) -> str:

@@ -34,7 +34,7 @@ def import_(
     poll: Annotated[bool, typer.Option("--poll", help="Poll what was added at once.")] = False,
     json: output.Json = False,
 ) -> None:
-    """Add every feed of an OPML file that the podcast does not watch yet."""
+    """Add the feeds of an OPML file that are not watched yet."""
     call = invocation(ctx)
     data = _read(file)
     lines = call.do(lambda app: _imported(call, app, data))
@@ -54,9 +54,12 @@ def import_(
 def export(
     ctx: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="Where to; else standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write the sources of a podcast as OPML, with whole URLs."""
     call = invocation(ctx)
+    if file is not None and file.exists() and not force:
+        raise UsageError(f"{file} is there already; --force replaces it")
     document = call.do(lambda app: _exported(call, app))
     if file is None:
         sys.stdout.write(document.decode("utf-8"))

@@ -29,7 +29,7 @@ _MARKS = {
 
 @commands.command(rich_help_panel=_PANEL, epilog="Example: headwater config --json")
 def config(ctx: typer.Context, json: output.Json = False) -> None:
-    """Show every setting with its value and where it comes from, secrets masked."""
+    """Show every setting, secrets masked, and where it is from."""
     values = effective(invocation(ctx).settings)
     if json:
         output.show_json([value._asdict() for value in values])
@@ -81,7 +81,7 @@ def restore(
 
 @commands.command(rich_help_panel=_PANEL, epilog="Example: headwater doctor")
 def doctor(ctx: typer.Context, json: output.Json = False) -> None:
-    """Check the program, its surroundings and its database, and say what to do."""
+    """Check program, surroundings and database; say what to do."""
     checks = run(_examined(invocation(ctx)))
     if json:
         rows = [

@@ -1,10 +1,11 @@
 """Moments, spans and reasons in the words people use."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from headwater.model import Health, OutcomeKind, SkipReason
+from headwater.rules.explanation import span as span
 
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _SOON_SECONDS = 2
 
 HEALTH_STYLE = {
@@ -18,20 +19,6 @@ OUTCOME_STYLE = {
     OutcomeKind.UNCHANGED: "dim",
     OutcomeKind.FAILED: "red",
 }
-
-
-def span(seconds: float) -> str:
-    """A length of time in its two largest units, rounded down: `3 h`, `2 min 5 s`."""
-    left = max(int(seconds), 0)
-    for index, (size, unit) in enumerate(_UNITS):
-        if left >= size or size == 1:
-            count, rest = divmod(left, size)
-            if count < 10 and index + 1 < len(_UNITS):
-                smaller, name = _UNITS[index + 1]
-                if rest >= smaller:
-                    return f"{count} {unit} {rest // smaller} {name}"
-            return f"{count} {unit}"
-    return "0 s"
 
 
 def when(moment: datetime | None, now: datetime, *, never: str = "never") -> str:
@@ -61,17 +48,29 @@ def clock(moment: datetime | None) -> str:
     return "–" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def reason(skip: SkipReason, age: timedelta) -> str:
-    """Why an entry would not be stored."""
+def reason(skip: SkipReason, age: timedelta | None) -> str:
+    """Why an entry is not stored; the age is unknown where several limits apply."""
+    too_old = "too old" if age is None else f"older than {counted(age.days, 'day')}"
     return {
         SkipReason.ALREADY_SEEN: "seen before",
         SkipReason.DUPLICATE: "the same text again",
-        SkipReason.TOO_OLD: f"older than {age.days} days",
+        SkipReason.TOO_OLD: too_old,
         SkipReason.BEFORE_CREATION: "published before you added it",
         SkipReason.EMPTY: "has no text",
     }[skip]
 
 
+def skips(counts: Mapping[SkipReason, int], age: timedelta | None, *, remedy: str) -> str:
+    """Why entries are not stored, with their numbers; the remedy takes those of the past."""
+    told = []
+    for skip in SkipReason:
+        if counts.get(skip, 0):
+            hint = f" ({remedy} takes those)" if skip is SkipReason.BEFORE_CREATION else ""
+            told.append(f"{counts[skip]:,} {reason(skip, age)}{hint}")
+    return ", ".join(told)
+
+
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 post`, `1,200 posts`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """A number with its noun: `1 post`, `1,200 posts`, `2 entries`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:] != "ay" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from headwater.errors import NotFound
-from headwater.model import Health, Hold, HostState, PollRecord, Source, Subject
+from headwater.model import Health, Hold, HostState, PollRecord, Source, SourceType, Subject
+from headwater.operations.people import DEFAULT
 from headwater.rules.explanation import Explanation, explain, next_poll_at
 from headwater.rules.health import health_of
 from headwater.rules.policy import Policy
@@ -31,6 +32,8 @@ class SourceView:
     post_count: int
     article_count: int
     hold: Hold | None  # of its lane or its own, while it lasts
+    held: bool  # the hold decides when the next poll is
+    polled_at: datetime | None  # the last poll that really was: first contact invents one (P6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,9 @@ async def views(
     states = await _states(store, lanes)
     ids = [source.id for source in sources]
     counts = await store.posts.counts(ids), await store.articles.counts(ids)
+    polled = await _polled_at(store, sources)
     return [
-        _view(source, states.get(lane, HostState(lane)), counts, now, policy)
+        _view(source, states.get(lane, HostState(lane)), counts, polled[source.id], now, policy)
         for source, lane in zip(sources, lanes, strict=True)
     ]
 
@@ -91,8 +95,19 @@ async def explanation_of(
 ) -> Explanation:
     """When a source will be polled next and why, step by step."""
     subject = await _subject(store, source_id)
-    state = await store.hosts.get(lane_of(subject.source, subject.user_id) or "")
-    return explain(subject.source, state, now, policy)
+    source = subject.source
+    state = await store.hosts.get(lane_of(source, subject.user_id) or "")
+    polled = (await _polled_at(store, [source]))[source.id] is not None
+    key_advice = await missing_key(store, source, subject.user_id)
+    return explain(source, state, now, policy, polled=polled, key_advice=key_advice)
+
+
+async def missing_key(store: Store, source: Source, user_id: str) -> str | None:
+    """What to do about an X source whose owner has no API key (X1); None if nothing is amiss."""
+    if source.type is not SourceType.TWITTER or "x" in await store.people.key_providers(user_id):
+        return None
+    user = "" if user_id == DEFAULT else f" --user {(await store.people.user(user_id)).name}"
+    return f"`headwater{user} keys set x` stores one"
 
 
 async def _subject(store: Store, source_id: str) -> Subject:
@@ -109,23 +124,46 @@ async def _states(store: Store, lanes: Sequence[str]) -> Mapping[str, HostState]
     return {name: await store.hosts.get(name) for name in names}
 
 
+async def _polled_at(store: Store, sources: Sequence[Source]) -> dict[str, datetime | None]:
+    """When sources were really polled; where their state cannot tell, the history does."""
+    known = {source.id: source.last_polled if _shows_polls(source) else None for source in sources}
+    unsure = [source.id for source in sources if not _shows_polls(source)]
+    for record in await store.polls.of_sources(unsure, since=0) if unsure else ():
+        known[record.source_id] = record.started_at  # oldest first
+    return known
+
+
+def _shows_polls(source: Source) -> bool:
+    return (
+        source.last_success_at is not None
+        or source.failing_since is not None
+        or source.consecutive_failures > 0
+    )
+
+
 def _view(
     source: Source,
     state: HostState,
     counts: tuple[Mapping[str, int], Mapping[str, int]],
+    polled_at: datetime | None,
     now: datetime,
     policy: Policy,
 ) -> SourceView:
     posts, articles = counts
     holds = [h for h in (state.hold, source.hold) if h is not None and hold_seconds(h, now) > 0]
+    hold = max(holds, key=lambda hold: hold.until, default=None)
+    next_at = next_poll_at(source, state, now, policy)
+    held_until = now + timedelta(seconds=hold_seconds(hold, now))
     return SourceView(
         source=source,
         health=health_of(source),
         host=host_of(source),
-        next_poll_at=next_poll_at(source, state, now, policy),
+        next_poll_at=next_at,
         delay_seconds=poll_delay(source, policy).total_seconds(),
         interval_minutes=round(effective_interval(source, policy).total_seconds() / 60),
         post_count=posts.get(source.id, 0),
         article_count=articles.get(source.id, 0),
-        hold=max(holds, key=lambda hold: hold.until, default=None),
+        hold=hold,
+        held=hold is not None and next_at is not None and held_until >= next_at,
+        polled_at=polled_at,
     )

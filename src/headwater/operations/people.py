@@ -64,13 +64,15 @@ async def edit_podcast(
     *,
     name: str | None = None,
     max_article_age_days: int | None = None,
+    default_article_age: bool = False,
     dedupe_across_sources: bool | None = None,
 ) -> Podcast:
-    """Change what is given of a podcast."""
+    """Change what is given of a podcast; `default_article_age` takes its own age limit back."""
+    own_age = None if default_article_age else podcast.max_article_age_days
     changed = replace(
         podcast,
         name=podcast.name if name is None else _name(name),
-        max_article_age_days=podcast.max_article_age_days
+        max_article_age_days=own_age
         if max_article_age_days is None
         else _days(max_article_age_days),
         dedupe_across_sources=podcast.dedupe_across_sources

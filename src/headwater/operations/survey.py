@@ -86,7 +86,7 @@ def _sources(found: Survey) -> list[Check]:
     notes = [
         note("sources", f"{_count(sources)} {what}: {_names(sources)}", advice)
         for sources, what, advice in (
-            (found.never_polled, "never polled since the day they were added", "headwater serve"),
+            (found.never_polled, "added over a day ago and never polled", "headwater serve"),
             (found.failing_long, "failing for more than 7 days", "headwater list --health failing"),
             (
                 found.disabled_by_failures,

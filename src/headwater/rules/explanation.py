@@ -14,6 +14,8 @@ from headwater.rules.politeness import (
 )
 from headwater.rules.schedule import backoff_cap, due_at, effective_interval
 
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -47,38 +49,73 @@ def next_poll_at(
     return max([due, *waits])
 
 
-def explain(source: Source, state: HostState, now: datetime, policy: Policy) -> Explanation:
-    """The next poll of a source, step by step."""
-    steps = [*_schedule_steps(source, policy), *_lane_steps(source, state, now, policy)]
+def explain(
+    source: Source,
+    state: HostState,
+    now: datetime,
+    policy: Policy,
+    *,
+    polled: bool = True,
+    key_advice: str | None = None,
+) -> Explanation:
+    """The next poll of a source, step by step.
+
+    `polled`: whether it ever was, since first contact invents a last poll (P6).
+    `key_advice`: how to give its owner the API key that it lacks (X1).
+    """
+    steps = _schedule_steps(source, policy, polled=polled)
+    if key_advice is not None:
+        steps.append(Step("API key", f"none; {key_advice}"))
+    steps += _lane_steps(source, state, now, policy)
     return Explanation(next_poll_at(source, state, now, policy), tuple(steps))
 
 
-def _schedule_steps(source: Source, policy: Policy) -> list[Step]:
+def span(seconds: float) -> str:
+    """A length of time in its two largest units, rounded down: `3 h`, `2 min 5 s`."""
+    left = max(int(seconds), 0)
+    for index, (size, unit) in enumerate(_UNITS):
+        if left >= size or size == 1:
+            count, rest = divmod(left, size)
+            if count < 10 and index + 1 < len(_UNITS):
+                smaller, name = _UNITS[index + 1]
+                if rest >= smaller:
+                    return f"{count} {unit} {rest // smaller} {name}"
+            return f"{count} {unit}"
+    return "0 s"
+
+
+def _schedule_steps(source: Source, policy: Policy, *, polled: bool) -> list[Step]:
     requested = []
     if source.requested_at is not None:
         requested.append(Step("requested", "somebody asked for a poll", source.requested_at))
     if not source.enabled:
         reason = source.disabled_reason or "switched off by a person"
         return [Step("disabled", f"{reason}; `headwater enable` starts it again"), *requested]
-    minutes = source.poll_interval_minutes
-    steps = [Step("interval", f"every {minutes} min"), *requested]
+    own = timedelta(minutes=source.poll_interval_minutes)
+    steps = [Step("interval", f"every {_told(own)}"), *requested]
     if source.last_polled is None:
         steps.append(Step("first contact", "the next tick spreads first polls over one interval"))
         return steps
-    polled = "last poll" if source.first_poll_done or source.last_error else "last poll or jitter"
-    steps.append(Step("last polled", polled, source.last_polled))
+    interval = effective_interval(source, policy)
+    due = source.last_polled + interval
+    if not polled:
+        counted = "counted as if polled then, so that first polls spread over one interval"
+        steps.append(Step("first contact", counted, source.last_polled))
+        return [*steps, Step("due", "first contact plus the interval", due)]
+    steps.append(Step("last polled", "its newest poll", source.last_polled))
     if source.consecutive_failures > 0:
-        interval = effective_interval(source, policy)
-        cap = backoff_cap(source, policy)
-        steps.append(
-            Step(
-                "backoff",
-                f"failed {source.consecutive_failures} times in a row: {minutes} min doubled each "
-                f"time is {_minutes(interval)}, at most {_minutes(cap)}",
-            )
-        )
-    due = source.last_polled + effective_interval(source, policy)
+        steps.append(_backoff_step(source, own, interval, backoff_cap(source, policy)))
     return [*steps, Step("due", "last polled plus the effective interval", due)]
+
+
+def _backoff_step(source: Source, own: timedelta, interval: timedelta, cap: timedelta) -> Step:
+    failures = source.consecutive_failures
+    told = (
+        f"failed once: {_told(own)} doubled"
+        if failures == 1
+        else f"failed {failures} times in a row: {_told(own)} doubled each time"
+    )
+    return Step("backoff", f"{told} is {_told(interval)}, at most {_told(cap)}")
 
 
 def _lane_steps(source: Source, state: HostState, now: datetime, policy: Policy) -> list[Step]:
@@ -95,6 +132,5 @@ def _lane_steps(source: Source, state: HostState, now: datetime, policy: Policy)
     return [*steps, Step("lane", f"{host}, {delay:g} s between polls ({origin})")]
 
 
-def _minutes(span: timedelta) -> str:
-    minutes = round(span.total_seconds() / 60)
-    return f"{minutes // 60} h" if minutes % 60 == 0 and minutes >= 120 else f"{minutes} min"
+def _told(length: timedelta) -> str:
+    return span(length.total_seconds())
