@@ -163,7 +163,7 @@ def _log(outcome: Outcome) -> None:
     url, ms = outcome.source.url, outcome.duration_ms
     failure = outcome.failure
     if not outcome.recorded:
-        log.info("[Polling] discarded: the source was edited meanwhile", url=url, ms=ms)
+        log.info("[Polling] discarded: the source was edited or removed meanwhile", url=url, ms=ms)
     elif failure is not None:
         log.warning(
             "[Polling] failed",
