@@ -185,3 +185,10 @@ def test_a2_every_post_is_linked_exactly_once(stored, wish):
     linked = [post_id for article in articles for post_id in article.post_ids]
     assert sorted(linked) == sorted(post.id for post in stored)
     assert len(articles) == (1 if wish else len(stored))
+
+
+def test_a2_an_article_of_one_post_has_an_id_of_its_own():
+    post = a_post("only")
+    (article,) = articles_from(a_source(aggregate=False), [post], NOW, a_policy())
+    assert article.id != post.id
+    assert article.post_ids == (post.id,)

@@ -39,7 +39,7 @@ def _digest(source: Source, posts: Sequence[Post], now: datetime) -> Article:
     digest = content_hash(body)
     author = oldest.author or host_of(source) or source.url
     return Article(
-        id=timed_id(_moment(newest), source.id, digest),
+        id=timed_id(_moment(newest), "article", source.id, digest),
         source_id=source.id,
         title=f"Posts from {author} — {_day(_moment(newest))}",
         body=body,
@@ -54,7 +54,7 @@ def _digest(source: Source, posts: Sequence[Post], now: datetime) -> Article:
 
 def _single(post: Post, now: datetime) -> Article:
     return Article(
-        id=timed_id(_moment(post), post.source_id, post.content_hash),
+        id=timed_id(_moment(post), "article", post.source_id, post.content_hash),
         source_id=post.source_id,
         title=post.title,
         body=post.body,
