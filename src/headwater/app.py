@@ -54,7 +54,7 @@ class App:
         """The API key that a source needs: its owner's, for X (X1)."""
         if subject.source.type is not SourceType.TWITTER:
             return None
-        return await key_of(self.store, self.vault, subject.user_id, "x")
+        return await key_of(self.store, lambda: self.vault, subject.user_id, "x")
 
     @asynccontextmanager
     async def network(self) -> AsyncIterator[Network]:

@@ -1,5 +1,7 @@
 """Users, podcasts and keys."""
 
+from tests.cli import running
+
 SECRET = "AAAAkeyof40charactersthatnobodymaysee"
 
 
@@ -68,3 +70,9 @@ def test_an_empty_key_is_refused(cli):
 def test_s9_sources_that_waited_for_the_key_are_requested(cli):
     cli("add", "@weirwatch")
     assert "1 source will be polled" in cli("keys", "set", "x", given=SECRET).out
+
+
+def test_u5_looking_for_a_key_that_nobody_stored_makes_no_master_key(tmp_path):
+    said = running.process(tmp_path, "preview", "@jack")
+    assert said.code == 1
+    assert not list(tmp_path.rglob("*.key"))

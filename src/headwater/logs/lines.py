@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from headwater.logs.masking import plain, printed, without_secrets
 
@@ -23,14 +24,14 @@ _json = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(",
 
 def text_line(moment: datetime, level: str, event: str, fields: Fields) -> str:
     """`2026-02-16T08:00:00.000Z info [Polling] stored url=https://… new_posts=3`."""
-    parts = [_time(moment), level, escaped(without_secrets(event))]
+    parts = [_time(moment), level, _event(event)]
     parts.extend(f"{_name(name)}={_value(name, value)}" for name, value in fields.items())
     return " ".join(parts) + "\n"
 
 
 def coloured_line(moment: datetime, level: str, event: str, fields: Fields) -> str:
     """The same line with colours for a terminal."""
-    bold = f"\x1b[1m{escaped(without_secrets(event))}\x1b[0m"
+    bold = f"\x1b[1m{_event(event)}\x1b[0m"
     named = f"\x1b[{_COLOURS.get(level, 0)}m{level}\x1b[0m"
     parts = [f"\x1b[2m{_time(moment)}\x1b[0m", named, bold]
     for name, value in fields.items():
@@ -48,6 +49,12 @@ def json_line(moment: datetime, level: str, event: str, fields: Fields) -> str:
     for name, value in fields.items():
         line[f"{name}_" if name in _RESERVED else name] = plain(name, value)
     return _json(line).replace("\x7f", "\\u007f") + "\n"
+
+
+@lru_cache(maxsize=256)
+def _event(text: str) -> str:
+    """An event's own text, safe to write; a program has few of them and says them often."""
+    return escaped(without_secrets(text))
 
 
 def escaped(text: str) -> str:

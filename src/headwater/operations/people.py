@@ -1,7 +1,7 @@
 """Users, podcasts and API keys."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -104,10 +104,12 @@ async def set_key(
     return KeyChange(provider, await store.people.set_key(user.id, provider, sealed, now))
 
 
-async def key_of(store: Store, vault: Vault, user_id: str, provider: str) -> str | None:
-    """A user's API key in the clear, for a fetch; None if they have none."""
+async def key_of(
+    store: Store, vault: Callable[[], Vault], user_id: str, provider: str
+) -> str | None:
+    """A user's API key in the clear, for a fetch; None, and no vault opened, if they have none."""
     sealed = await store.people.key(user_id, provider)
-    return None if sealed is None else vault.open(sealed, user_id=user_id, provider=provider)
+    return None if sealed is None else vault().open(sealed, user_id=user_id, provider=provider)
 
 
 async def providers_of(store: Store, user: User) -> Sequence[str]:

@@ -24,7 +24,6 @@ class OutageWatch:
     _polled: dict[str, float] = field(default_factory=dict)
     _turned: dict[str, tuple[float, str]] = field(default_factory=dict)
     _last_resolved: float = float("-inf")
-    _last_success: float = float("-inf")
 
     def name_resolved(self, host: str, at: float) -> None:
         """A name had an address."""
@@ -42,7 +41,6 @@ class OutageWatch:
         self._polled[host] = at
         self.succeeded[host] = at
         self._turned.clear()
-        self._last_success = at
 
     def host_failed(self, host: str, failure: Failure, at: float) -> None:
         """A poll of the host failed; permanent ones of good hosts are evidence (O3)."""

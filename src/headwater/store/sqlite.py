@@ -16,6 +16,7 @@ T = TypeVar("T")
 _BUSY_SECONDS = 5
 _WAL_ATTEMPTS = 5
 _VALUES_PER_STATEMENT = 4000
+_CHUNK_SIZES = (512, 128, 32, 8, 1)  # few, so that statements are found in the driver's cache
 _CHECKED_BYTES = 64 << 20
 _TOLD_LENGTH = 300  # an error can quote a whole row
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -281,8 +282,12 @@ def _roll_back(session: Session) -> None:
 
 def _chunks(rows: Sequence[Params], names: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
     """Cut rows into statements' worth: the places to bind, and the values bound there."""
-    size = max(_VALUES_PER_STATEMENT // len(names), 1)
+    most = max(_VALUES_PER_STATEMENT // len(names), 1)
     place = f"({', '.join('?' * len(names))})"
-    for first in range(0, len(rows), size):
+    first = 0
+    while first < len(rows):
+        left = min(len(rows) - first, most)
+        size = next(size for size in _CHUNK_SIZES if size <= left)
         chunk = rows[first : first + size]
-        yield ", ".join([place] * len(chunk)), [row[name] for row in chunk for name in names]
+        yield ", ".join([place] * size), [row[name] for row in chunk for name in names]
+        first += size
