@@ -4,7 +4,9 @@ HeadwaterError
 ├── UsageError                    a person gave us something we cannot work with (exit 2, HTTP 422)
 │   ├── BadUrl
 │   ├── ConfigError
-│   └── NotFound                  no such user, podcast, source … (HTTP 404)
+│   ├── NotFound                  no such user, podcast, source … (HTTP 404)
+│   ├── Forbidden                 known, and still not allowed to (HTTP 403)
+│   └── TooMuch                   beyond a limit on size or number (HTTP 413)
 ├── StoreError                    the database cannot do what we ask
 │   ├── DatabaseCorrupt
 │   ├── DatabaseUnavailable       locked, full, restarted, cut off: worth another try (K5)
@@ -56,6 +58,14 @@ class ConfigError(UsageError):
 
 class NotFound(UsageError):
     """An id or name nobody has."""
+
+
+class Forbidden(UsageError):
+    """Something the caller, though known, may not do."""
+
+
+class TooMuch(UsageError):
+    """More than a limit allows (U8)."""
 
 
 class StoreError(HeadwaterError):

@@ -75,6 +75,16 @@ class Podcast:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """Lets its bearer in as a user, or as an administrator if it is nobody's in particular."""
+
+    id: str
+    user_id: str | None
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class SealedSecret:
     """An API key as it is stored: encrypted, with the name of the key that opens it (U5)."""
 

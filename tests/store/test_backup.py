@@ -175,7 +175,7 @@ async def test_k7_a_backup_of_an_older_schema_is_upgraded_on_its_way_in(
     shutil.copytree(SqliteDatabase.migrations.parent, folders)
     for folder in folders.iterdir():
         script = "ALTER TABLE sources ADD COLUMN stars INTEGER NOT NULL DEFAULT 3;\n"
-        (folder / "0002_stars.sql").write_text(script)
+        (folder / "0099_stars.sql").write_text(script)
     monkeypatch.setattr(SqliteDatabase, "migrations", folders / "sqlite")
     monkeypatch.setattr(store.database, "migrations", folders / kind)
     await store.prepare()

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from headwater.errors import SchemaTooNew, StoreError
-from headwater.store import Store, open_database
+from headwater.store import Session, Store, open_database
 from headwater.store.migrate import newest_version, statements
 from headwater.store.sqlite import SqliteDatabase
 from tests.postgres import PostgresServer
 from tests.store.pieces import StoreClock, a_post, everything, rows, stored, with_posts
 
+NEWEST = newest_version(SqliteDatabase.migrations)
 STARS = """-- What people think of a source; a semicolon; does not end a statement here.
 ALTER TABLE sources ADD COLUMN stars INTEGER NOT NULL DEFAULT 3;
 
@@ -58,10 +59,10 @@ def empty_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Call
 
 async def test_k7_an_empty_database_gets_the_newest_schema_once(empty_url: Callable[[], str]):
     async with opened(empty_url()) as store:
-        assert await store.schema() == (0, 1)
-        assert await store.prepare() == (0, 1)
-        assert await store.prepare() == (1, 1)
-        assert await store.schema() == (1, 1)
+        assert await store.schema() == (0, NEWEST)
+        assert await store.prepare() == (0, NEWEST)
+        assert await store.prepare() == (NEWEST, NEWEST)
+        assert await store.schema() == (NEWEST, NEWEST)
         assert len(await store.people.users()) == 1
 
 
@@ -71,8 +72,8 @@ async def test_k7_a_database_with_rows_is_upgraded_in_place(store: Store, url: s
     before = await everything(store)
 
     async with opened(url, newer) as upgraded:
-        assert await upgraded.schema() == (1, 2)
-        assert await upgraded.prepare() == (1, 2)
+        assert await upgraded.schema() == (NEWEST, NEWEST + 1)
+        assert await upgraded.prepare() == (NEWEST, NEWEST + 1)
         assert await rows(upgraded, "SELECT label, stars FROM sources") == [("one; two", 5)]
 
     after = await everything(store)
@@ -88,16 +89,16 @@ async def test_k7_a_migration_that_fails_leaves_the_old_schema_and_every_row(
     source = await stored(store)
     await with_posts(store, source, a_post(source))
     before = await everything(store)
-    (newer / "0003_broken.sql").write_text(BROKEN)
+    (newer / "0099_broken.sql").write_text(BROKEN)
 
     async with opened(url, newer) as upgraded:
         with pytest.raises(StoreError, match="nowhere"):
             await upgraded.prepare()
-        assert await upgraded.schema() == (1, 3)
+        assert await upgraded.schema() == (NEWEST, 99)
         assert await everything(upgraded) == before
 
-        (newer / "0003_broken.sql").unlink()
-        assert await upgraded.prepare() == (1, 2)
+        (newer / "0099_broken.sql").unlink()
+        assert await upgraded.prepare() == (NEWEST, NEWEST + 1)
 
 
 async def test_k7_an_older_program_refuses_a_newer_schema(store: Store, url: str, newer: Path):
@@ -106,12 +107,16 @@ async def test_k7_an_older_program_refuses_a_newer_schema(store: Store, url: str
         await upgraded.prepare()
     before = await everything(store)
 
-    with pytest.raises(SchemaTooNew, match="schema 2, this program knows 1") as caught:
+    with pytest.raises(
+        SchemaTooNew, match=f"schema {NEWEST + 1}, this program knows {NEWEST}"
+    ) as caught:
         await store.prepare()
 
     assert "\n" not in str(caught.value)
     assert await everything(store) == before
-    assert await rows(store, "SELECT version FROM schema_version ORDER BY version") == [(1,), (2,)]
+    assert await rows(store, "SELECT version FROM schema_version ORDER BY version") == [
+        (number,) for number in range(1, NEWEST + 2)
+    ]
 
 
 async def test_k7_programs_that_start_at_once_take_turns(empty_url: Callable[[], str]):
@@ -122,7 +127,12 @@ async def test_k7_programs_that_start_at_once_take_turns(empty_url: Callable[[],
         for store in stores:
             await store.close()
 
-        assert sorted(versions) == [(0, 1), (1, 1), (1, 1), (1, 1)]
+        assert sorted(versions) == [
+            (0, NEWEST),
+            (NEWEST, NEWEST),
+            (NEWEST, NEWEST),
+            (NEWEST, NEWEST),
+        ]
 
 
 PREPARE = """
@@ -154,9 +164,11 @@ async def test_k7_processes_that_start_at_once_take_turns(empty_url: Callable[[]
 
     told = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
 
-    assert sorted(out for out, _ in told) == [b"0 1\n", b"1 1\n", b"1 1\n"], told
+    assert sorted(out for out, _ in told) == [b"0 %d\n" % NEWEST] + 2 * [
+        b"%d %d\n" % (NEWEST, NEWEST)
+    ], told
     async with opened(url) as store:
-        assert await store.schema() == (1, 1)
+        assert await store.schema() == (NEWEST, NEWEST)
 
 
 @pytest.mark.parametrize(
@@ -182,3 +194,33 @@ async def test_k7_a_database_of_somebody_elses_is_left_as_it_is(tmp_path: Path):
             await store.prepare()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]
+
+
+async def test_k7_posts_and_articles_of_schema_1_learn_their_podcast(
+    kind: str, empty_url: Callable[[], str], tmp_path: Path
+):
+    url, first = empty_url(), tmp_path / "first"
+    first.mkdir()
+    shutil.copy(SqliteDatabase.migrations.parent / kind / "0001_initial.sql", first)
+    async with opened(url, first) as old:
+        await old.prepare()
+        await old.database.write(_fill_schema_1)
+
+    async with opened(url) as store:
+        assert await store.prepare() == (1, NEWEST)
+        assert [post.id for post in await store.posts.newest(podcast_id="default", limit=9)] == [
+            "p"
+        ]
+        articles = await store.articles.newest("default", processed=False, limit=9)
+        assert [article.id for article in articles] == ["a"]
+
+
+def _fill_schema_1(session: Session) -> None:
+    session.execute(
+        "INSERT INTO sources (id, podcast_id, type, url) VALUES ('s', 'default', 'rss', 'http://x')"
+    )
+    for table, id_ in (("posts", "p"), ("articles", "a")):
+        session.execute(
+            f"""INSERT INTO {table} (id, source_id, title, body, url, content_hash, created_at)
+            VALUES ('{id_}', 's', 't', 'b', 'u', 'h', 1)"""
+        )

@@ -8,10 +8,26 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from headwater.errors import HeadwaterError, NotFound, StoreError, UsageError
+from headwater.errors import (
+    FetchError,
+    Forbidden,
+    HeadwaterError,
+    NotFound,
+    StoreError,
+    TooMuch,
+    UsageError,
+)
 from headwater.rules.failure import one_line
 
 MEDIA_TYPE = "application/problem+json"
+_STATUSES: tuple[tuple[type[HeadwaterError], int], ...] = (
+    (NotFound, 404),
+    (Forbidden, 403),
+    (TooMuch, 413),
+    (UsageError, 422),
+    (StoreError, 503),
+    (FetchError, 502),
+)
 
 
 def problem(
@@ -60,12 +76,10 @@ async def _validation(_: Request, error: Exception) -> JSONResponse:
 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     message = one_line(error)
-    if isinstance(error, NotFound):
-        return problem(404, message)
-    if isinstance(error, UsageError):
-        errors = [{"field": error.field, "message": message}] if error.field else []
-        return problem(422, message, errors=errors)
-    return problem(503 if isinstance(error, StoreError) else 502, message)
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+    field = error.field if isinstance(error, UsageError) else None
+    errors = [{"field": field, "message": message}] if field else []
+    return problem(status, message, errors=errors)
 
 
 async def _unexpected(_: Request, __: Exception) -> JSONResponse:

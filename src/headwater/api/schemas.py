@@ -179,6 +179,13 @@ class UserOut(Shape):
         return cls.model_validate(user)
 
 
+class KeyOut(Shape):
+    """That a user has a key at a provider; the key itself is never shown."""
+
+    provider: str
+    sources_requested: int | None = None  # when it was stored just now: how many waited for it
+
+
 class PodcastOut(Shape):
     """A podcast."""
 

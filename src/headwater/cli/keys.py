@@ -10,7 +10,7 @@ from headwater.cli import output, words
 from headwater.cli.invocation import invocation
 from headwater.cli.people import PANEL
 from headwater.model import User
-from headwater.operations.people import KeyChange, providers_of, set_key
+from headwater.operations.people import KeyChange, providers_of, remove_key, set_key
 
 commands = typer.Typer()
 _keys = typer.Typer(epilog="Example: headwater keys set x < key.txt", invoke_without_command=True)
@@ -53,8 +53,7 @@ def remove_key_(ctx: typer.Context, provider: Provider) -> None:
     call = invocation(ctx)
 
     async def removed(app: App) -> None:
-        user = await app.store.people.user(call.user)
-        await app.store.people.remove_key(user.id, provider)
+        await remove_key(app.store, await app.store.people.user(call.user), provider)
 
     call.do(removed)
     output.say(f"Removed the {provider} key")

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from headwater import __version__, logs
-from headwater.app import open_app
+from headwater.app import App, open_app
 from headwater.cli import output
 from headwater.cli.invocation import invocation, run
 from headwater.errors import ConfigError
@@ -76,21 +76,30 @@ def stop_on_signals(*more: signal.Signals) -> asyncio.Event:
 
 async def _serve(settings: Settings) -> None:
     # the web framework takes a while to import, and no other command needs it
-    from headwater.api.factory import create_api
-    from headwater.api.server import is_loopback, listen, web_server
+    from headwater.api.server import is_loopback
 
     server = settings.server
-    if not is_loopback(server.host):
-        raise ConfigError(
-            f"app.server.host: {server.host} can be reached by others, and there are no access "
-            "tokens yet; listen on 127.0.0.1",
-            field="app.server.host",
-        )
     stop = stop_on_signals()
-    async with open_app(settings) as app, app.service() as service:
+    async with open_app(settings) as app:
+        if not is_loopback(server.host) and not await app.store.tokens.exist():
+            raise ConfigError(
+                f"app.server.host: {server.host} can be reached by others, and there are no access "
+                "tokens yet; `headwater tokens add NAME --admin` makes one",
+                field="app.server.host",
+            )
+        await _serve_app(app, stop)
+    log.info("stopped")
+
+
+async def _serve_app(app: App, stop: asyncio.Event) -> None:
+    from headwater.api.factory import create_api
+    from headwater.api.server import listen, web_server
+
+    server = app.settings.server
+    async with app.service() as service:
         with listen(server.host, server.port) as listener:
             web = web_server(create_api(app, service))
-            _announce(settings, listener.getsockname()[1])
+            _announce(app.settings, listener.getsockname()[1])
             serving = asyncio.create_task(web.serve(sockets=[listener]))
             polling = asyncio.create_task(service.run(stop))
             await asyncio.wait([serving, polling], return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +107,6 @@ async def _serve(settings: Settings) -> None:
             service.lanes.close()  # no new polls while the web server says goodbye (S8)
             web.should_exit = True
             await asyncio.gather(serving, polling)
-    log.info("stopped")
 
 
 def _announce(settings: Settings, port: int) -> None:

@@ -17,9 +17,16 @@ _MAX_NAME = 200
 
 async def add_user(store: Store, name: str, now: datetime) -> User:
     """Store a new user."""
-    user = User(id=str(uuid.uuid4()), name=_name(name), created_at=now)
+    user = User(id=str(uuid.uuid4()), name=one_line_name(name), created_at=now)
     await store.people.add_user(user)
     return user
+
+
+async def rename_user(store: Store, user: User, name: str) -> User:
+    """Give a user another name."""
+    renamed = replace(user, name=one_line_name(name))
+    await store.people.rename_user(renamed)
+    return renamed
 
 
 async def remove_user(store: Store, user: User) -> None:
@@ -49,7 +56,7 @@ async def add_podcast(
     podcast = Podcast(
         id=str(uuid.uuid4()),
         user_id=user.id,
-        name=_name(name),
+        name=one_line_name(name),
         created_at=now,
         max_article_age_days=_days(max_article_age_days),
         dedupe_across_sources=dedupe_across_sources,
@@ -71,7 +78,7 @@ async def edit_podcast(
     own_age = None if default_article_age else podcast.max_article_age_days
     changed = replace(
         podcast,
-        name=podcast.name if name is None else _name(name),
+        name=podcast.name if name is None else one_line_name(name),
         max_article_age_days=own_age
         if max_article_age_days is None
         else _days(max_article_age_days),
@@ -112,12 +119,18 @@ async def key_of(
     return None if sealed is None else vault().open(sealed, user_id=user_id, provider=provider)
 
 
+async def remove_key(store: Store, user: User, provider: str) -> None:
+    """Forget a user's API key."""
+    await store.people.remove_key(user.id, provider)
+
+
 async def providers_of(store: Store, user: User) -> Sequence[str]:
     """For which providers a user has stored a key."""
     return await store.people.key_providers(user.id)
 
 
-def _name(name: str) -> str:
+def one_line_name(name: str) -> str:
+    """A name without blanks around it, or a UsageError."""
     name = name.strip()
     if not name or len(name) > _MAX_NAME or not name.isprintable():
         raise UsageError(f"a name is one line of 1 to {_MAX_NAME} characters", field="name")

@@ -24,6 +24,7 @@ from headwater.store.record import record
 from headwater.store.rows import to_ms
 from headwater.store.sources import Sources
 from headwater.store.sqlite import SqliteDatabase
+from headwater.store.tokens import Tokens
 
 _POSTS_PER_COMMIT = 1000
 _PATIENCE_SECONDS = 300.0  # how long a result waits for a database that is away (K5)
@@ -42,6 +43,7 @@ class Store:
         self.polls = Polls(database)
         self.people = People(database)
         self.facts = Facts(database)
+        self.tokens = Tokens(database)
         self.trouble: str | None = None  # why the last attempt to record did not work, if so
         self._clock = clock
         self._record = Batcher(

@@ -76,10 +76,9 @@ def _aggregate(
     make: Callable[[Source, Sequence[Post]], Sequence[Article]],
 ) -> Aggregation:
     rows = session.fetch(
-        f"""SELECT {columns(POST_COLUMNS, "p")} FROM posts p
-        JOIN sources s ON s.id = p.source_id
-        WHERE s.podcast_id = :podcast AND NOT p.is_linked AND p.created_at >= :after
-        ORDER BY p.source_id, p.id""",
+        f"""SELECT {columns(POST_COLUMNS)} FROM posts
+        WHERE podcast_id = :podcast AND NOT is_linked AND created_at >= :after
+        ORDER BY source_id, id""",
         {"podcast": podcast_id, "after": to_ms(created_after)},
     )
     posts: dict[str, list[Post]] = {}
@@ -87,7 +86,8 @@ def _aggregate(
         posts.setdefault(post.source_id, []).append(post)
     created: list[Article] = []
     for source in _sources(session, list(posts)):
-        created += [a for a in make(source, posts[source.id]) if _keep(session, a)]
+        made = make(source, posts[source.id])
+        created += [article for article in made if _keep(session, podcast_id, article)]
     return Aggregation(tuple(created), len(rows))
 
 
@@ -100,9 +100,9 @@ def _sources(session: Session, ids: Sequence[str]) -> list[Source]:
     return [source_from(row) for row in rows]
 
 
-def _keep(session: Session, article: Article) -> bool:
+def _keep(session: Session, podcast_id: str, article: Article) -> bool:
     """Store an article and its links; a hash that exists is linked to that article (A3)."""
-    row = content_of(article)
+    row = content_of(article) | {"podcast_id": podcast_id}
     created = session.execute(
         f"""INSERT INTO articles ({columns(row)})
         VALUES ({", ".join(":" + name for name in row)})
@@ -127,12 +127,11 @@ def _keep(session: Session, article: Article) -> bool:
 def _newest(
     session: Session, podcast_id: str, processed: bool | None, limit: int, before: str | None
 ) -> list[Article]:
-    wanted = "" if processed is None else f" AND {'' if processed else 'NOT '}a.is_processed"
-    behind = "" if before is None else " AND a.id < :before"
+    wanted = "" if processed is None else f" AND {'' if processed else 'NOT '}is_processed"
+    behind = "" if before is None else " AND id < :before"
     rows = session.fetch(
-        f"""SELECT {columns(ARTICLE_COLUMNS, "a")} FROM articles a
-        JOIN sources s ON s.id = a.source_id
-        WHERE s.podcast_id = :podcast{wanted}{behind} ORDER BY a.id DESC LIMIT :limit""",
+        f"""SELECT {columns(ARTICLE_COLUMNS)} FROM articles
+        WHERE podcast_id = :podcast{wanted}{behind} ORDER BY id DESC LIMIT :limit""",
         {"podcast": podcast_id, "limit": limit, "before": before},
     )
     articles = [article_from(row) for row in rows]
@@ -155,8 +154,7 @@ def _mark_processed(
         "podcast": podcast_id,
         "now": to_ms(now),
     }
-    mine = f"""{session.among("id", "ids")}
-        AND source_id IN (SELECT id FROM sources WHERE podcast_id = :podcast)"""
+    mine = f"{session.among('id', 'ids')} AND podcast_id = :podcast"
     found = {row[0] for row in session.fetch(f"SELECT id FROM articles WHERE {mine}", params)}
     for article_id in article_ids:
         if article_id not in found:

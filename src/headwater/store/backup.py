@@ -71,9 +71,11 @@ def _copy_in(target: Session, path: Path) -> int:
     source = SqliteFile(path)
     try:
         _check(source, path)
+        tokens = target.fetch("SELECT id, user_id, name, hash, created_at FROM tokens")
         for table in reversed(TABLES):
             target.execute(f"DELETE FROM {table} WHERE {_REPLACED[table]}")
         rows = sum(_copy(source, target, table) for table in TABLES)
+        _keep_tokens(target, tokens)
         if target.kind == "postgres":
             target.execute(
                 "SELECT setval(pg_get_serial_sequence('polls', 'id'), "
@@ -82,6 +84,14 @@ def _copy_in(target: Session, path: Path) -> int:
     finally:
         source.close()
     return rows
+
+
+def _keep_tokens(target: Session, tokens: Sequence[Row]) -> None:
+    """Who may come in is this machine's business: a backup brings no revoked token back (U1)."""
+    users = {row[0] for row in target.fetch("SELECT id FROM users")}
+    names = ("id", "user_id", "name", "hash", "created_at")
+    rows = [dict(zip(names, row, strict=True)) for row in tokens if row[1] in {None, *users}]
+    target.insert_rows("tokens", rows, "ON CONFLICT DO NOTHING")
 
 
 def _check(source: SqliteFile, path: Path) -> None:

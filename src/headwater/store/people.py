@@ -22,6 +22,19 @@ class People:
         sql = "SELECT id, name, created_at FROM users ORDER BY created_at, id"
         return [user_from(row) for row in await self._database.read(lambda s: s.fetch(sql))]
 
+    async def users_page(
+        self, limit: int, *, after: tuple[object, ...] | None = None, only: str | None = None
+    ) -> Sequence[User]:
+        """Users, oldest first; `after` continues behind a moment and an id, `only` is one's id."""
+        named = {"id = :only": only, "(created_at, id) > (:at, :id)": after}
+        where = " AND ".join(sql for sql, value in named.items() if value is not None) or "TRUE"
+        at, id_ = after or (None, None)
+        params = {"limit": limit, "only": only, "at": at, "id": id_}
+        sql = f"""SELECT id, name, created_at FROM users WHERE {where}
+            ORDER BY created_at, id LIMIT :limit"""
+        rows = await self._database.read(lambda s: s.fetch(sql, params))
+        return [user_from(row) for row in rows]
+
     async def user(self, name_or_id: str) -> User:
         """The user with this id or name."""
         return await self._database.read(lambda s: _user(s, name_or_id))
@@ -29,6 +42,10 @@ class People:
     async def add_user(self, user: User) -> None:
         """Store a new user."""
         await self._database.write(lambda s: _add_user(s, user))
+
+    async def rename_user(self, user: User) -> None:
+        """Store a user's new name."""
+        await self._database.write(lambda s: _rename_user(s, user))
 
     async def remove_user(self, user_id: str) -> None:
         """Delete a user and all that belongs to them."""
@@ -95,13 +112,24 @@ def _user(session: Session, name_or_id: str) -> User:
 
 
 def _add_user(session: Session, user: User) -> None:
-    taken = session.fetch("SELECT id FROM users WHERE name = :name", {"name": user.name})
-    if taken:
-        raise UsageError(f"there is a user {user.name!r} already", field="name")
+    _refuse_taken(session, user)
     session.execute(
         "INSERT INTO users (id, name, created_at) VALUES (:id, :name, :now)",
         {"id": user.id, "name": user.name, "now": to_ms(user.created_at)},
     )
+
+
+def _rename_user(session: Session, user: User) -> None:
+    _refuse_taken(session, user)
+    sql = "UPDATE users SET name = :name WHERE id = :id"
+    if not session.execute(sql, {"id": user.id, "name": user.name}):
+        raise NotFound(f"there is no user {user.id!r}")
+
+
+def _refuse_taken(session: Session, user: User) -> None:
+    sql = "SELECT id FROM users WHERE name = :name AND id <> :id"
+    if session.fetch(sql, {"name": user.name, "id": user.id}):
+        raise UsageError(f"there is a user {user.name!r} already", field="name")
 
 
 def _podcast(session: Session, user_id: str, name_or_id: str) -> Podcast:

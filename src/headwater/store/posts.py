@@ -1,8 +1,8 @@
 """Posts, and what is known to have been one (D1, D5, R5, R8)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.model import Post, Subject
+from headwater.model import Outcome, Post, Subject
 from headwater.rules.admission import Known, Sifted, link_mark, mark
 from headwater.store.database import Database, Session
 from headwater.store.rows import POST_COLUMNS, columns, content_of, post_from
@@ -31,14 +31,13 @@ class Posts:
         """Posts of a podcast or source, newest first; `before` continues behind the last one."""
         params = {"podcast": podcast_id, "source": source_id, "limit": limit, "before": before}
         named = {
-            "s.podcast_id = :podcast": podcast_id,
-            "p.source_id = :source": source_id,
-            "p.id < :before": before,
+            "podcast_id = :podcast": podcast_id,
+            "source_id = :source": source_id,
+            "id < :before": before,
         }
         where = " AND ".join(sql for sql, value in named.items() if value is not None) or "TRUE"
-        sql = f"""SELECT {columns(POST_COLUMNS, "p")}
-            FROM posts p JOIN sources s ON s.id = p.source_id
-            WHERE {where} ORDER BY p.id DESC LIMIT :limit"""
+        sql = f"""SELECT {columns(POST_COLUMNS)} FROM posts
+            WHERE {where} ORDER BY id DESC LIMIT :limit"""
         rows = await self._database.read(lambda s: s.fetch(sql, params))
         return [post_from(row) for row in rows]
 
@@ -81,15 +80,14 @@ def known(session: Session, subject: Subject, sifted: Sifted) -> Known:
     )
 
 
-def insert(session: Session, posts: Sequence[Post]) -> None:
-    """Store posts; one that is there already stays as it is."""
-    if not posts:
-        return
-    session.insert_rows(
-        "posts",
-        [content_of(post) for post in posts],
-        "ON CONFLICT (source_id, content_hash) DO NOTHING",
-    )
+def insert(session: Session, outcomes: Iterable[Outcome]) -> None:
+    """Store the posts of polls; one that is there already stays as it is."""
+    rows = [
+        content_of(post) | {"podcast_id": outcome.source.podcast_id}
+        for outcome in outcomes
+        for post in outcome.posts
+    ]
+    session.insert_rows("posts", rows, "ON CONFLICT (source_id, content_hash) DO NOTHING")
 
 
 def count_by_source(session: Session, table: str, source_ids: Sequence[str]) -> dict[str, int]:

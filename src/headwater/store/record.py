@@ -56,7 +56,7 @@ def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
     if not outcomes:
         return
     _update_sources(session, outcomes)
-    posts.insert(session, [post for outcome in outcomes for post in outcome.posts])
+    posts.insert(session, outcomes)
     for outcome in outcomes:
         if outcome.late_keys is not None:
             _keep_late_keys(session, outcome)
@@ -101,17 +101,16 @@ def _without_podcast_twins(session: Session, outcome: Outcome) -> Outcome:
     )
     twins = {row[0] for row in rows}
     kept = tuple(post for post in outcome.posts if post.content_hash not in twins)
-    # stored at once, so that the next outcome of this transaction sees them
-    posts.insert(session, kept)
-    if len(kept) == len(outcome.posts):
-        return outcome
-    duplicates = outcome.skipped.get(SkipReason.DUPLICATE, 0) + len(outcome.posts) - len(kept)
-    return replace(
-        outcome,
-        kind=OutcomeKind.STORED if kept else OutcomeKind.UNCHANGED,
-        posts=kept,
-        skipped={**outcome.skipped, SkipReason.DUPLICATE: duplicates},
-    )
+    if len(kept) < len(outcome.posts):
+        duplicates = outcome.skipped.get(SkipReason.DUPLICATE, 0) + len(outcome.posts) - len(kept)
+        outcome = replace(
+            outcome,
+            kind=OutcomeKind.STORED if kept else OutcomeKind.UNCHANGED,
+            posts=kept,
+            skipped={**outcome.skipped, SkipReason.DUPLICATE: duplicates},
+        )
+    posts.insert(session, [outcome])  # at once, so that the next one of this transaction sees them
+    return outcome
 
 
 def _keep_late_keys(session: Session, outcome: Outcome) -> None:

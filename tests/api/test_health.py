@@ -9,8 +9,8 @@ import pytest
 
 from headwater import __version__
 from headwater.api.factory import create_api
-from headwater.api.host_guard import host_part
 from headwater.api.server import is_loopback, listen, web_server
+from headwater.api.site_guard import host_part
 from headwater.app import open_app
 from headwater.errors import ConfigError, DatabaseUnavailable, NotFound, UsageError
 from headwater.operations.checks import Verdict

@@ -1,0 +1,53 @@
+"""Users and API keys over the API."""
+
+from tests.api.conftest import Served
+
+
+async def test_users_are_created_shown_renamed_and_deleted(served_by_each: Served):
+    served = served_by_each
+    made = await served.post("/api/users", {"name": "Ada"})
+    assert made.status == 201
+    user = made.json
+    assert made.headers["Location"] == f"/api/users/{user['id']}"
+    assert set(user) == {"id", "name", "createdAt"}
+    assert (await served.get("/api/users/Ada")).json == user
+
+    renamed = await served.put(f"/api/users/{user['id']}", user | {"name": "Ada L."})
+    assert (renamed.status, renamed.json["name"]) == (200, "Ada L.")
+    assert (await served.get("/api/users/Ada")).status == 404
+
+    names = [user["name"] for user in (await served.get("/api/users")).json["items"]]
+    assert names == ["default", "Ada L."]
+    assert (await served.delete(f"/api/users/{user['id']}")).status == 204
+    assert (await served.get(f"/api/users/{user['id']}")).status == 404
+
+
+async def test_a_field_nobody_knows_is_an_error_that_names_it(served: Served):
+    answer = await served.post("/api/users", {"name": "Ada", "colour": "red"})
+    assert answer.status == 422
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json["errors"][0]["field"] == "colour"
+
+
+async def test_the_list_of_users_comes_in_pages_that_new_users_do_not_disturb(served: Served):
+    for name in ("a", "b", "c"):
+        await served.post("/api/users", {"name": name})
+    first = (await served.get("/api/users?limit=2")).json
+    await served.post("/api/users", {"name": "d"})
+    second = (await served.get(f"/api/users?limit=2&cursor={first['nextCursor']}")).json
+    third = (await served.get(f"/api/users?limit=2&cursor={second['nextCursor']}")).json
+    names = [[user["name"] for user in page["items"]] for page in (first, second, third)]
+    assert names == [["default", "a"], ["b", "c"], ["d"]]
+    assert third["nextCursor"] is None
+
+
+async def test_u5_a_key_is_stored_and_never_shown(served: Served):
+    stored = await served.put("/api/users/default/api-keys/x", {"apiKey": "AAAA-secret"})
+    assert (stored.status, stored.json) == (200, {"provider": "x", "sourcesRequested": 0})
+    listed = await served.get("/api/users/default/api-keys")
+    assert listed.json == {
+        "items": [{"provider": "x", "sourcesRequested": None}],
+        "nextCursor": None,
+    }
+    assert (await served.delete("/api/users/default/api-keys/x")).status == 204
+    assert (await served.delete("/api/users/default/api-keys/x")).status == 404
