@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Protocol, Self
@@ -52,6 +52,8 @@ class SystemNames:
         self._nameservers = tuple(nameservers)  # `address` or `address:port`
         self._limit_seconds = limit_seconds
         self._resolver: aiodns.DNSResolver | None = None
+        # told of every name that servers were asked for: answered, be it with "does not exist"?
+        self.on_lookup: Callable[[str, bool], None] = lambda _host, _answered: None
 
     async def __aenter__(self) -> Self:
         self._resolver = aiodns.DNSResolver(
@@ -99,7 +101,14 @@ class SystemNames:
             for question in questions:
                 if not question.cancel():
                     question.exception()  # looked at, also where we are being cancelled
-        return _verdict(host, questions)
+        answered = True
+        try:
+            return _verdict(host, questions)
+        except NameUnresolved:
+            answered = False
+            raise
+        finally:
+            self.on_lookup(host, answered)
 
 
 def is_literal(host: str) -> bool:

@@ -201,7 +201,7 @@ class _Reader:
         self.open_names[block.name] -= 1
 
     def _add_meta(self, raw_attributes: str) -> None:
-        attributes = _attributes(raw_attributes)
+        attributes = attributes_of(raw_attributes)
         content = one_line(attributes.get("content", ""))
         for key in ("name", "property"):
             if content and key in attributes:
@@ -212,13 +212,14 @@ def _described(raw_attributes: str) -> tuple[frozenset[str], bool]:
     """The words in class, id and role of an element, and whether it is not displayed."""
     if not raw_attributes:
         return frozenset(), False
-    attributes = _attributes(raw_attributes)
+    attributes = attributes_of(raw_attributes)
     named = " ".join(attributes.get(key, "") for key in ("class", "id", "role"))
     hidden = "hidden" in attributes or bool(_NOT_DISPLAYED.search(attributes.get("style", "")))
     return frozenset(word.lower() for word in _WORD.findall(named)), hidden
 
 
-def _attributes(raw: str) -> dict[str, str]:
+def attributes_of(raw: str) -> dict[str, str]:
+    """The attributes of a start tag, decoded; of one that is there twice, the first."""
     found: dict[str, str] = {}
     for name, double, single, bare in _ATTRIBUTE.findall(raw[:_MAX_ATTRIBUTES]):
         found.setdefault(name.lower(), decoded(double or single or bare))

@@ -47,6 +47,8 @@ class Parsers:
         self._workers: set[ParseProcess] = set()
         self._idle: list[ParseProcess] = []
         self._closed = False
+        # told of every worker that had to go: over its budget, or ended by what it was given
+        self.on_kill: Callable[[], None] = lambda: None
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,6 +81,7 @@ class Parsers:
             except WorkerEnded as error:
                 if self._closed:
                     raise LocalFault("parsing was stopped: the service ends") from error
+                self.on_kill()
                 raise TooExpensive(f"parsing {masked(job.url)} {error}") from error
             finally:
                 self._give_back(worker)

@@ -5,6 +5,7 @@ import re
 from headwater.errors import NoContent
 from headwater.fetch import charset
 from headwater.fetch.article import main_text
+from headwater.fetch.byline import is_name, marked_author
 from headwater.fetch.page import Page, read_blocks
 from headwater.fetch.storable import MAX_AUTHOR_LENGTH, MAX_TITLE_LENGTH, storable_line
 from headwater.model import Entry
@@ -32,7 +33,7 @@ def read_page(data: bytes, *, content_type: str | None = None, url: str) -> Entr
         title=storable_line(_title(page), MAX_TITLE_LENGTH),
         url=url,
         published_at=None,  # a page's identity is its content hash (W2)
-        author=_author(page),
+        author=_author(page, html),
         body=body,
     )
 
@@ -78,9 +79,9 @@ def _first_headline(page: Page) -> str:
     return ""
 
 
-def _author(page: Page) -> str | None:
-    """The first that is not blank (W2); blank ones are not among the meta of a page."""
-    for name in _AUTHOR_NAMES:
-        for author in page.meta.get(name, ()):
-            return storable_line(author, MAX_AUTHOR_LENGTH) or None
-    return None
+def _author(page: Page, html: str) -> str | None:
+    """The first meta tag that is not blank (W2), else what the page marks as its author."""
+    told = [author for name in _AUTHOR_NAMES for author in page.meta.get(name, ())]
+    named = [author for author in told if is_name(author)]
+    author = next(iter(named), None) or marked_author(page, html) or next(iter(told), "")
+    return storable_line(author, MAX_AUTHOR_LENGTH) or None
