@@ -1,6 +1,6 @@
 """All measurements: `python -m bench`."""
 
-from bench import steady, tick
+from bench import api_latency, steady, tick
 
 
 def main() -> None:
@@ -8,6 +8,8 @@ def main() -> None:
     steady.main()
     print()
     tick.main()
+    print()
+    api_latency.main(())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ LAYERS = (
     {"engine"},
     {"operations"},
     {"app"},
-    {"api", "web"},
+    {"api"},
+    {"web"},
     {"cli"},
     {"__main__"},
 )

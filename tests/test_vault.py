@@ -10,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import ConfigError, SecretError, UsageError
-from headwater.vault import Vault, key_id, load_or_create_master_key
+from headwater.vault import MasterKeys, Vault, key_id, load_or_create_master_keys
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 TOKEN = "AAAA-bearer-token"
+
+
+def load_or_create_master_key(path):
+    (key,) = load_or_create_master_keys(path)
+    return key
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text("ab\0:"), st.text("xy\0:"))
@@ -175,3 +180,34 @@ def test_u5_a_place_that_cannot_hold_a_key_is_a_clear_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot be used"):
         load_or_create_master_key(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_u5_a_given_key_works_whatever_is_wrong_with_the_file_of_older_ones(tmp_path):
+    path = tmp_path / "headwater.key"
+    path.write_text("damaged")
+    path.chmod(0o600)
+    vault = MasterKeys(path, given=NEW, older=(OLD,)).vault()
+    for key in (NEW, OLD):
+        sealed = Vault([key]).seal(TOKEN, user_id="u", provider="x")
+        assert vault.open(sealed, user_id="u", provider="x") == TOKEN
+    other = Vault([bytes(32)]).seal(TOKEN, user_id="u", provider="x")
+    with pytest.raises(SecretError, match=r"user 'u' needs another master key: .*64 hexa"):
+        vault.open(other, user_id="u", provider="x")
+
+
+def test_u5_a_key_file_that_went_away_is_not_made_anew_by_looking(tmp_path):
+    keys = MasterKeys(tmp_path / "headwater.key")
+    vault = keys.vault()
+    keys.file.unlink()
+    other = Vault([OLD]).seal(TOKEN, user_id="u", provider="x")
+    with pytest.raises(SecretError, match="not in use"):
+        vault.open(other, user_id="u", provider="x")
+    assert not keys.file.exists()
+    sealed = vault.seal(TOKEN, user_id="u", provider="x")
+    assert vault.open(sealed, user_id="u", provider="x") == TOKEN
+
+
+def test_u5_the_master_keys_are_never_printed(tmp_path):
+    keys = MasterKeys(tmp_path / "headwater.key", given=NEW, older=(OLD,))
+    assert repr(NEW) not in repr(keys)
+    assert repr(OLD) not in repr(keys)

@@ -7,19 +7,25 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from random import Random, SystemRandom
+from typing import TYPE_CHECKING
 
 from headwater import __version__
 from headwater.clock import Clock, SystemClock
 from headwater.engine.service import Pace, Service
+from headwater.errors import Stopping
 from headwater.fetch.fetcher import Fetcher
 from headwater.fetch.limits import Limits
 from headwater.fetch.parsers import Parsers
 from headwater.model import SourceType, Subject
 from headwater.operations.people import key_of
+from headwater.operations.preview import Previewer, Previews
 from headwater.rules.policy import Policy
 from headwater.settings import Settings, policy_from
 from headwater.store import Store, open_database
-from headwater.vault import Vault, load_or_create_master_key
+from headwater.vault import MasterKeys, Vault
+
+if TYPE_CHECKING:  # as with the HTTP library: loaded by whoever visits somebody
+    from headwater.fetch.names import SystemNames
 
 _KEY_FILE = "headwater.key"
 
@@ -30,6 +36,7 @@ class Network:
 
     parsers: Parsers
     fetcher: Fetcher
+    names: "SystemNames"
 
 
 @dataclass
@@ -41,14 +48,23 @@ class App:
     clock: Clock
     policy: Policy
     rng: Random = field(default_factory=SystemRandom)
+    _network: Network | None = None  # of the service that runs
 
     @cached_property
     def vault(self) -> Vault:
         """Opens and seals API keys; the master key is made when first needed."""
-        given = self.settings.encryption.master_key
-        if given is not None:
-            return Vault([given.get_secret_value()])
-        return Vault([load_or_create_master_key(master_key_file(self.settings.database_url))])
+        return self.master_keys.vault()
+
+    @property
+    def master_keys(self) -> MasterKeys:
+        """Where the keys are that API keys are sealed with."""
+        encryption = self.settings.encryption
+        given = encryption.master_key
+        return MasterKeys(
+            master_key_file(self.settings.database_url),
+            given=None if given is None else given.get_secret_value(),
+            older=tuple(key.get_secret_value() for key in encryption.old_master_keys),
+        )
 
     async def key_for(self, subject: Subject) -> str | None:
         """The API key that a source needs: its owner's, for X (X1)."""
@@ -68,12 +84,29 @@ class App:
         )
         # the HTTP library takes half a second to load: commands that visit nobody do without
         from headwater.fetch.http import Client
+        from headwater.fetch.names import SystemNames
 
         x_base_url = self.settings.x.base_url
-        async with Client(limits_from(self.settings), self.clock) as client, parsers:
-            yield Network(
-                parsers, Fetcher(client, parsers, x_base_url=x_base_url, policy=self.policy)
-            )
+        limits = limits_from(self.settings)
+        async with (
+            SystemNames() as names,
+            Client(limits, self.clock, names=names) as client,
+            parsers,
+        ):
+            fetcher = Fetcher(client, parsers, x_base_url=x_base_url, policy=self.policy)
+            yield Network(parsers, fetcher, names)
+
+    @cached_property
+    def previews(self) -> Previews:
+        """Previews for everybody, however they ask: one share for each user (U8)."""
+        return Previews(self.key_for, self.clock, most=self.settings.limits.max_previews_per_user)
+
+    def previewer(self, service: Service) -> Previewer:
+        """What visits URLs on behalf of a running service: its network, its gates."""
+        if self._network is None:
+            raise Stopping("the service does not run")
+        fetcher, parsers = self._network.fetcher, self._network.parsers
+        return Previewer(fetcher, parsers, self.store, self.clock, self.policy, service)
 
     @asynccontextmanager
     async def service(self) -> AsyncIterator[Service]:
@@ -85,6 +118,7 @@ class App:
             paused=self.settings.source.paused,
         )
         async with self.network() as network:
+            self._network = network
             service = Service(
                 store=self.store,
                 fetch=network.fetcher,
@@ -94,7 +128,11 @@ class App:
                 pace=pace,
                 rng=self.rng,
             )
-            async with service:
+            metrics = service.metrics
+            self.store.on_commit = metrics.committed
+            network.parsers.on_kill = metrics.parse_killed
+            network.names.on_lookup = metrics.names.note
+            async with service, metrics.watching_loop():
                 yield service
 
 

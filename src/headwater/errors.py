@@ -6,13 +6,16 @@ HeadwaterError
 │   ├── ConfigError
 │   ├── NotFound                  no such user, podcast, source … (HTTP 404)
 │   ├── Forbidden                 known, and still not allowed to (HTTP 403)
-│   └── TooMuch                   beyond a limit on size or number (HTTP 413)
+│   ├── TooMuch                   beyond a limit on size or number (HTTP 413)
+│   └── TooMany                   too much at once: later it may be fine (HTTP 429)
 ├── StoreError                    the database cannot do what we ask
 │   ├── DatabaseCorrupt
 │   ├── DatabaseUnavailable       locked, full, restarted, cut off: worth another try (K5)
 │   ├── SchemaTooNew
 │   └── AlreadyPolling            another process polls this database (S10)
+├── Stopping                      the service ends and starts nothing more (HTTP 503)
 ├── SecretError                   a stored secret cannot be read with the key we have
+│   └── KeyRetired                sealed with a master key that was rotated out meanwhile
 └── FetchError                    whatever a source does to us
     ├── BadStatus                 an HTTP status that is no success
     ├── BadRedirect
@@ -25,7 +28,7 @@ HeadwaterError
     ├── TlsFailed
     ├── TooLarge                  over a limit on bytes, headers or inflating
     ├── BrokenBody                cut short or contradictory (N10)
-    ├── HostBusy                  a redirect's host had no turn for us in time (P3)
+    ├── HostBusy                  a host had no turn for us in time (P3)
     ├── OnHold                    the host asked to be left alone (P9)
     ├── KeyMissing                the owner has no API key (X1)
     ├── NotAFeed
@@ -68,6 +71,10 @@ class TooMuch(UsageError):
     """More than a limit allows (U8)."""
 
 
+class TooMany(UsageError):
+    """More at once than a limit allows; later it may be fine (U8)."""
+
+
 class StoreError(HeadwaterError):
     """The database cannot do what we ask."""
 
@@ -88,8 +95,16 @@ class AlreadyPolling(StoreError):
     """Another process polls this database (S10)."""
 
 
+class Stopping(HeadwaterError):
+    """The service ends and starts nothing more (S8)."""
+
+
 class SecretError(HeadwaterError):
     """A stored secret cannot be read with the key we have (U5)."""
+
+
+class KeyRetired(SecretError):
+    """Sealed with a master key that was rotated out: nobody could open it for long (U5)."""
 
 
 class FetchError(HeadwaterError):
@@ -166,7 +181,7 @@ class BrokenBody(FetchError):
 
 
 class HostBusy(FetchError):
-    """The host of a redirect had no turn for us in time (P3)."""
+    """A host had no turn for a redirect or a preview in time (P3)."""
 
 
 class OnHold(FetchError):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +10,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+from fastapi import FastAPI
 
+from headwater.api.event_log import EventLimits
 from headwater.api.factory import create_api
-from headwater.api.server import listen, web_server
+from headwater.api.server import Server, listen, web_server
 from headwater.app import App, open_app
 from headwater.engine.service import Service
 from headwater.operations.people import add_podcast, add_user
@@ -44,6 +46,8 @@ class Served:
     service: Service
     port: int
     session: aiohttp.ClientSession
+    api: FastAPI
+    server: Server
     token: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -111,16 +115,22 @@ def settings_in(folder: Path, **options: Any) -> Settings:
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[Served]:
+async def serving(
+    settings: Settings,
+    event_limits: EventLimits | None = None,
+    add: Callable[[FastAPI, App, Service], None] = lambda *_: None,
+) -> AsyncIterator[Served]:
     async with open_app(settings) as app, app.service() as service:
         with listen(OWN, 0) as listener:
-            server = web_server(create_api(app, service))
+            api = create_api(app, service, event_limits=event_limits)
+            add(api, app, service)
+            server = web_server(api)
             task = asyncio.create_task(server.serve(sockets=[listener]))
             while not server.started:
                 await asyncio.sleep(0.01)
             try:
                 async with aiohttp.ClientSession() as session:
-                    yield Served(app, service, listener.getsockname()[1], session)
+                    yield Served(app, service, listener.getsockname()[1], session, api, server)
             finally:
                 server.should_exit = True
                 await task

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+import sqlite3
+import threading
+from contextlib import asynccontextmanager, closing
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +15,14 @@ from headwater.api.factory import create_api
 from headwater.api.server import is_loopback, listen, web_server
 from headwater.api.site_guard import host_part
 from headwater.app import open_app
+from headwater.clock import SystemClock
+from headwater.demo import DemoWeb, Reply, ScriptedHost
 from headwater.errors import ConfigError, DatabaseUnavailable, NotFound, UsageError
 from headwater.operations.checks import Verdict
 from headwater.operations.readiness import disk, readiness
 from headwater.settings import load_settings
+from headwater.store.database import READERS
+from tests.factories import a_source
 
 OWN = "127.0.0.1"
 
@@ -73,7 +80,8 @@ async def test_ready_needs_a_tick(tmp_path):
         await served.service.tick()
         status, _, body = await get(served.port, "/api/ready")
         assert status == 200
-        assert set(json.loads(body)["checks"]) == {"database", "scheduler", "outage", "disk"}
+        names = {"database", "results", "scheduler", "loop", "outage", "names", "disk"}
+        assert set(json.loads(body)["checks"]) == names
 
 
 async def test_k5_ready_says_what_is_wrong(tmp_path):
@@ -82,11 +90,102 @@ async def test_k5_ready_says_what_is_wrong(tmp_path):
         await service.tick()
         app.store.trouble = "the disk is full"
         service.guard.kind = "DNS"
+        service.metrics.loop_lag.note(6.0)
+        for name in ("a.example", "b.example", "c.example"):
+            service.metrics.names.note(name, False)
         later = app.clock.now().replace(year=2099)
         found = {c.name: c for c in await readiness(settings, app.store, service, later)}
     wrong = {name for name, check in found.items() if check.verdict is Verdict.WRONG}
-    assert wrong == {"database", "scheduler", "outage"}
+    assert wrong == {"database", "scheduler", "loop", "outage", "names"}
     assert found["database"].detail == "the disk is full"
+    assert found["outage"].detail.startswith("this machine seems cut off (DNS)")
+    assert found["names"].detail == "no name server answers: 3 names asked in vain"
+
+
+async def test_a_single_sick_name_or_a_moment_of_lag_is_noted_and_no_more(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        await served.service.tick()
+        served.service.metrics.names.note("sick.example", False)
+        served.service.metrics.loop_lag.note(0.4)
+        status, _, body = await get(served.port, "/api/ready")
+    checks = json.loads(body)["checks"]
+    assert status == 200
+    assert checks["names"]["detail"] == "1 asked in vain since the last answer"
+    assert checks["loop"]["detail"] == "at most 400 ms late of late"
+
+
+async def test_k5_ready_counts_the_results_that_wait_for_the_database(tmp_path, monkeypatch):
+    monkeypatch.setattr("headwater.store.sqlite._BUSY_SECONDS", 0.01)
+    settings = settings_in(tmp_path, **{"app.fetch.allow-private-networks": True})
+    locked = asyncio.Event()
+
+    async def answer_once_locked(_):
+        await locked.wait()
+        return Reply(status=404)
+
+    host = ScriptedHost(answer_once_locked, name="missing")
+    async with serving(settings) as served, DemoWeb([host], clock=SystemClock()) as web:
+        store, service = served.app.store, served.service
+        now = served.app.clock.now()
+        await store.sources.add_many(
+            [a_source(url=web.url("missing"), last_polled=now - timedelta(days=2))]
+        )
+        await service.tick()
+        with closing(sqlite3.connect(tmp_path / "test.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # nobody else can write until this ends
+            locked.set()
+            while not store.waiting:
+                await asyncio.sleep(0.01)
+            status, _, body = await get(served.port, "/api/ready")
+            other.execute("ROLLBACK")
+        await service.lanes.wait_until_idle()
+        after, _, _ = await get(served.port, "/api/ready")
+    checks = json.loads(body)["checks"]
+    assert (status, after, store.waiting) == (503, 200, 0)
+    assert checks["results"] == {"ok": False, "detail": "results of 1 polls wait for the database"}
+    assert "locked" in checks["database"]["detail"]
+
+
+async def hang(database):
+    """Keep every reader of a database waiting; the answer lets go of them."""
+    let_go = threading.Event()
+    began = [threading.Event() for _ in range(READERS)]
+
+    def wait(one):
+        one.set()
+        let_go.wait(30)
+
+    waiting = [asyncio.create_task(database.read(lambda _, one=e: wait(one))) for e in began]
+    for event in began:
+        await asyncio.to_thread(event.wait, 30)
+    return let_go, waiting
+
+
+async def test_health_answers_while_the_database_does_not(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        await served.service.tick()
+        let_go, waiting = await hang(served.app.store.database)
+        asked = [get(served.port, path) for path in ("/api/health", "/api/ready")]
+        try:
+            health, ready = await asyncio.wait_for(asyncio.gather(*asked), 20)
+        finally:
+            let_go.set()
+            await asyncio.gather(*waiting)
+        again = await get(served.port, "/api/health")
+    assert (health[0], json.loads(health[2])["schema"]) == (200, None)
+    assert ready[0] == 503
+    assert json.loads(ready[2])["checks"]["database"]["detail"] == "no answer within 5 s"
+    assert isinstance(json.loads(again[2])["schema"], int)
+
+
+async def test_health_answers_when_the_database_is_broken(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        broken = "ALTER TABLE schema_version RENAME COLUMN version TO versions"
+        await served.app.store.database.write(lambda session: session.execute(broken))
+        health = await get(served.port, "/api/health")
+        ready = await get(served.port, "/api/ready")
+    assert (health[0], json.loads(health[2])["schema"]) == (200, None)
+    assert (ready[0], json.loads(ready[2])["checks"]["database"]["ok"]) == (503, False)
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ async def test_p3_hops_on_one_other_host_are_one_visit_and_turns_do_not_overlap(
     ]
 
 
-async def test_p3_a_hop_back_to_the_first_host_needs_no_turn():
+async def test_p3_a_hop_back_to_the_first_host_waits_for_its_turn_too():
     turns = Turns()
     async with (
         serving(host="127.0.0.2") as second,
@@ -216,7 +216,12 @@ async def test_p3_a_hop_back_to_the_first_host_needs_no_turn():
         second.answers = [redirect(first.url("/home"))]
         response = await client.get(first.url(), turns=turns)
     assert response.body == b"home"
-    assert turns.story == ["enter 127.0.0.2", "leave 127.0.0.2"]
+    assert turns.story == [
+        "enter 127.0.0.2",
+        "leave 127.0.0.2",
+        "enter 127.0.0.1",
+        "leave 127.0.0.1",
+    ]
 
 
 async def test_p3_a_turn_is_left_also_when_the_visit_fails():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model import Hold, HostState, SourceType
-from headwater.rules.explanation import explain, next_poll_at
+from headwater.rules.explanation import LaneNow, explain, next_poll_at
 from headwater.rules.policy import HostOverride
 from headwater.rules.schedule import due_at
 from tests.factories import NOW, a_policy, a_source
@@ -16,6 +16,7 @@ from tests.factories import NOW, a_policy, a_source
 POLICY = a_policy()
 FREE = HostState("feeds.example.org")
 MINUTE = timedelta(minutes=1)
+PROBES = "only probes and what is asked for by hand are polled"
 
 
 def held(minutes):
@@ -147,3 +148,49 @@ def test_p4_the_null_lane_is_told_as_such():
     detail = steps_of(a_source(url="no url at all", last_polled=NOW), policy=policy)["lane"].detail
     assert "null lane" in detail
     assert "0 s" in detail
+
+
+def steps_now(lane, **changes):
+    explanation = explain(a_source(last_polled=NOW, **changes), FREE, NOW, POLICY, lane=lane)
+    return explanation.next_poll_at, {step.what: step.detail for step in explanation.steps}
+
+
+@pytest.mark.parametrize(
+    ("lane", "what", "detail"),
+    [
+        (LaneNow(ahead=0), "lane position", "next in its lane"),
+        (LaneNow(ahead=1), "lane position", "1 source waits before it"),
+        (
+            LaneNow(ahead=7, in_flight=True),
+            "lane position",
+            "7 sources wait before it, one is being polled right now",
+        ),
+        (
+            LaneNow(in_flight=True),
+            "lane position",
+            "another source of the lane is being polled right now",
+        ),
+        (LaneNow(in_flight=True, polling=True), "in flight", "it is being polled right now"),
+        (
+            LaneNow(outage="DNS"),
+            "outage",
+            "this machine seems cut off (DNS); " + PROBES,
+        ),
+    ],
+)
+def test_how_the_lane_stands_is_a_step(lane, what, detail):
+    next_at, steps = steps_now(lane)
+    assert steps[what] == detail
+    assert next_at == NOW + 30 * MINUTE
+
+
+def test_a_lane_at_rest_adds_no_step():
+    assert steps_now(LaneNow())[1].keys() == steps_of(a_source(last_polled=NOW)).keys()
+
+
+def test_g2_while_the_scheduler_is_paused_only_a_requested_poll_has_a_moment():
+    paused = LaneNow(paused=True)
+    assert steps_now(paused)[0] is None
+    assert "switched off" in steps_now(paused)[1]["paused"]
+    assert steps_now(paused, requested_at=NOW)[0] == NOW
+    assert steps_now(replace(paused, polling=True))[0] is not None

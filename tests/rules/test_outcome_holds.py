@@ -110,3 +110,11 @@ def test_p10_a_poll_on_hold_changes_nothing_and_is_not_recorded():
     assert not outcome.recorded
     assert outcome.failure == Failure(FailureType.TRANSIENT, "hold", failure.message)
     assert failure.message.startswith("on hold until 2026-02-17T12:05:00Z")
+
+
+def test_u2_a_hold_that_others_share_names_the_host_and_not_the_url_that_was_asked():
+    error = errors.BadStatus(429, "HTTP 429 from https://a.org/private", host="a.org")
+    outcome = failure_of(a_subject(), error)
+    assert outcome.hold is not None
+    assert outcome.hold.reason == "HTTP 429 from a.org"
+    assert outcome.source.last_error == "HTTP 429 from https://a.org/private"

@@ -13,6 +13,7 @@ from headwater.rules.digest import articles_from
 from headwater.rules.policy import Policy
 from headwater.store import Store
 from headwater.store.articles import Aggregation
+from headwater.store.parts import MOST_CHARACTERS
 from tests.store.pieces import DAY, HOUR, NOW, a_post, everything, rows, stored, with_posts
 
 POLICY = Policy()
@@ -154,3 +155,49 @@ async def test_articles_and_posts_are_listed_newest_first_page_by_page(store: St
     assert len(first) + len(rest) == 5
     ids = [article.id for article in (*first, *rest)]
     assert ids == sorted(ids, reverse=True)
+
+
+async def test_articles_are_listed_oldest_first_where_somebody_wants_them_so(store: Store):
+    source = await stored(store)
+    posts = [a_post(source, str(n), published_at=NOW - n * HOUR) for n in range(5)]
+    await with_posts(store, source, *posts)
+    await aggregated(store)
+
+    first = await store.articles.page("default", limit=3, oldest_first=True)
+    last = first.items[-1].id
+    rest = await store.articles.page("default", limit=3, behind=last, oldest_first=True)
+    assert [a.body for a in first.items] == ["4", "3", "2"]
+    assert ([a.body for a in rest.items], rest.more) == (["1", "0"], False)
+
+
+async def test_h2_long_posts_make_a_page_shorter_and_none_is_left_out(store: Store):
+    source = await stored(store)
+    lengths = [MOST_CHARACTERS // 2, 10, MOST_CHARACTERS // 2, MOST_CHARACTERS + 1, 10]
+    posts = [
+        a_post(source, str(n) * length, published_at=None, created_at=NOW - n * HOUR)
+        for n, length in enumerate(lengths)
+    ]
+    await with_posts(store, source, *posts)
+
+    pages: list[list[str]] = []
+    before = None
+    while not pages or before is not None:
+        part = await store.posts.page(source_id=source.id, limit=3, before=before)
+        pages.append([post.body[0] for post in part.items])
+        before = part.items[-1].id if part.more else None
+
+    assert pages == [["0", "1"], ["2"], ["3"], ["4"]]
+
+
+async def test_an_article_is_found_in_its_own_podcast_only(store: Store):
+    await store.people.save_podcast(Podcast("other", "default", "Other", NOW))
+    source = await stored(store)
+    post = a_post(source)
+    await with_posts(store, source, post)
+    (made,) = (await aggregated(store)).created
+
+    assert await store.articles.get("default", made.id) == made
+    assert made.post_ids == (post.id,)
+    for podcast_id, wrong in (("other", made.id), ("default", "nonsense")):
+        with pytest.raises(NotFound, match=wrong):
+            await store.articles.get(podcast_id, wrong)

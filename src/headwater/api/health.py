@@ -1,16 +1,47 @@
 """Whether the program lives, and whether it can work."""
 
-from typing import Any
+from typing import Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
+from pydantic import Field
 
 from headwater import __version__
 from headwater.api.problems import problem
+from headwater.api.schemas import Shape
 from headwater.app import App
 from headwater.engine.service import Service
-from headwater.operations.checks import Verdict
-from headwater.operations.readiness import readiness
+from headwater.operations.checks import Check, Verdict
+from headwater.operations.readiness import readiness, schema_if_known
+
+_NOT_READY = {"description": "Something is wrong; `checks` says what."}
+
+
+class LivenessOut(Shape):
+    """That the program lives."""
+
+    status: Literal["ok"] = "ok"
+    version: str
+    schema_version: int | None = Field(alias="schema")  # None: the database does not answer
+
+
+class CheckOut(Shape):
+    """What one check found."""
+
+    ok: bool
+    detail: str
+
+    @classmethod
+    def of(cls, check: Check) -> "CheckOut":
+        """As it is served."""
+        return cls(ok=check.verdict is not Verdict.WRONG, detail=check.detail)
+
+
+class ReadinessOut(Shape):
+    """That polling works now."""
+
+    status: Literal["ready"] = "ready"
+    checks: dict[str, CheckOut]
 
 
 def health_routes(app: App, service: Service) -> APIRouter:
@@ -18,19 +49,22 @@ def health_routes(app: App, service: Service) -> APIRouter:
     routes = APIRouter(prefix="/api", tags=["operations"])
 
     @routes.get("/health")
-    async def health() -> dict[str, Any]:
-        """Say that the program lives, and which version and schema it has."""
-        schema, _ = await app.store.schema()
-        return {"status": "ok", "version": __version__, "schema": schema}
+    async def health() -> LivenessOut:
+        """Say that the program lives, and which version and schema it has.
 
-    @routes.get("/ready")
-    async def ready() -> JSONResponse:
+        The schema is null while the database does not answer: the program lives nonetheless.
+        """
+        return LivenessOut(version=__version__, schema=await schema_if_known(app.store))
+
+    @routes.get("/ready", response_model=ReadinessOut, responses={503: _NOT_READY})
+    async def ready() -> ReadinessOut | JSONResponse:
         """Say whether polling works now, check by check."""
         found = await readiness(app.settings, app.store, service, app.clock.now())
-        checks = {c.name: {"ok": c.verdict is not Verdict.WRONG, "detail": c.detail} for c in found}
-        wrong = [c.name for c in found if c.verdict is Verdict.WRONG]
-        if wrong:
-            return problem(503, f"not ready: {', '.join(wrong)}", checks=checks)
-        return JSONResponse({"status": "ready", "checks": checks})
+        checks = {check.name: CheckOut.of(check) for check in found}
+        wrong = [name for name, check in checks.items() if not check.ok]
+        if not wrong:
+            return ReadinessOut(checks=checks)
+        plain = {name: check.plain() for name, check in checks.items()}
+        return problem(503, f"not ready: {', '.join(wrong)}", checks=plain)
 
     return routes

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from headwater.api.schemas import Shape
 from headwater.errors import UsageError
+from headwater.store.parts import Part
 
 Item = TypeVar("Item")
 Out = TypeVar("Out", bound=Shape)
@@ -39,6 +40,16 @@ def page_of(
     )
 
 
+def page_of_part(
+    part: Part[Item], shown: Callable[[Item], Out], position: Callable[[Item], Position]
+) -> Page[Out]:
+    """A page of what a store found to fit on one."""
+    return Page(
+        items=tuple(shown(item) for item in part.items),
+        next_cursor=cursor_for(position(part.items[-1])) if part.more else None,
+    )
+
+
 def cursor_for(position: Position) -> str:
     """A position as an opaque word."""
     text = json.dumps(position, separators=(",", ":"))
@@ -63,6 +74,21 @@ def position_in(cursor: str | None, *kinds: type[int] | type[str]) -> Position |
     if not fits or not all(_is_storable(value) for value in values):
         raise UsageError("this is no cursor of ours; begin without one", field="cursor")
     return tuple(values)
+
+
+def place_in(cursor: str | None) -> tuple[int, str] | None:
+    """The place, as `place_of` makes them, that a cursor stands for."""
+    match position_in(cursor, int, str):
+        case (int(moment), str(id_)):
+            return moment, id_
+    return None
+
+
+def id_in(cursor: str | None) -> str | None:
+    """The id that a cursor of a list ordered by ids stands for."""
+    (id_,) = position_in(cursor, str) or (None,)
+    assert id_ is None or isinstance(id_, str)
+    return id_
 
 
 def _is_storable(value: int | str) -> bool:

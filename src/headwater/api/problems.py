@@ -8,24 +8,31 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from headwater.api.allow import allowed_methods
+from headwater.api.answer_headers import HEADERS
 from headwater.errors import (
     FetchError,
     Forbidden,
     HeadwaterError,
     NotFound,
+    Stopping,
     StoreError,
+    TooMany,
     TooMuch,
     UsageError,
 )
 from headwater.rules.failure import one_line
 
 MEDIA_TYPE = "application/problem+json"
+_ERRORS_SHOWN = 100  # whoever sends more wrong fields than that has one mistake to mend
 _STATUSES: tuple[tuple[type[HeadwaterError], int], ...] = (
     (NotFound, 404),
     (Forbidden, 403),
     (TooMuch, 413),
+    (TooMany, 429),
     (UsageError, 422),
     (StoreError, 503),
+    (Stopping, 503),
     (FetchError, 502),
 )
 
@@ -58,9 +65,17 @@ def install(api: FastAPI) -> None:
     api.add_exception_handler(Exception, _unexpected)
 
 
-async def _http(_: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    headers = dict(error.headers) if error.headers else None
+    if isinstance(error.__cause__, HeadwaterError):  # ours, raised while the body was read
+        return await _ours(request, error.__cause__)
+    if error.status_code == HTTPStatus.BAD_REQUEST:  # the framework's word for a broken body
+        return problem(422, "the body cannot be read")
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # the framework names the methods of the first route that fits, and there may be more
+        methods = allowed_methods(request.app.openapi(), request.url.path)
+        headers |= {"Allow": ", ".join(methods)} if methods else {}
     return problem(error.status_code, str(error.detail), headers=headers)
 
 
@@ -68,7 +83,7 @@ async def _validation(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     errors = [
         {"field": ".".join(str(part) for part in one["loc"][1:]), "message": one["msg"]}
-        for one in error.errors()
+        for one in error.errors()[:_ERRORS_SHOWN]
     ]
     named = ", ".join(one["field"] for one in errors if one["field"])
     return problem(422, f"wrong input: {named}" if named else "wrong input", errors=errors)
@@ -83,5 +98,6 @@ async def _ours(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _unexpected(_: Request, __: Exception) -> JSONResponse:
-    # the framework raises it again behind this answer, and the server logs it
-    return problem(500, "something broke on our side; the log says what")
+    # the framework raises it again behind this answer, and the server logs it; it answers from
+    # outside of all middleware, which would have added the headers
+    return problem(500, "something broke on our side; the log says what", headers=HEADERS)

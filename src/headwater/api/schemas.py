@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from headwater.model import (
@@ -17,8 +17,10 @@ from headwater.model import (
     Post,
     SkipReason,
     SourceType,
+    Token,
     User,
 )
+from headwater.operations.articles import Marking
 from headwater.operations.overview import SourceView
 from headwater.operations.polling import PollReport
 from headwater.operations.preview import Preview
@@ -26,8 +28,13 @@ from headwater.operations.subscriptions import Imported, ImportOutcome
 from headwater.rules.admission import timestamp
 from headwater.rules.explanation import Explanation
 from headwater.store.articles import Aggregation
+from headwater.store.sources import Tally
 
-Moment = Annotated[datetime, PlainSerializer(timestamp, return_type=str)]
+Moment = Annotated[
+    datetime,
+    PlainSerializer(timestamp, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
+]
 
 
 class Shape(BaseModel):
@@ -92,6 +99,19 @@ class SourceOut(Shape):
         return cls.model_validate(own | derived)
 
 
+class BatchOut(Shape):
+    """What came of an action for many sources."""
+
+    matched: int
+    changed: int
+    requested: int  # for how many of them a poll is wanted now
+
+    @classmethod
+    def of(cls, tally: Tally) -> "BatchOut":
+        """The counts as they are served."""
+        return cls.model_validate(tally)
+
+
 class PollOut(Shape):
     """What came of a poll that somebody asked for."""
 
@@ -151,6 +171,11 @@ class ArticleOut(PostOut):
     is_processed: bool
     post_ids: tuple[str, ...]
 
+    @classmethod
+    def of(cls, post: Post | Article) -> "ArticleOut":
+        """An article as it is served."""
+        return cls.model_validate(post)
+
 
 class AggregationOut(Shape):
     """What an aggregation made."""
@@ -166,6 +191,18 @@ class AggregationOut(Shape):
         return cls(created=len(items), linked_posts=made.linked_posts, items=items)
 
 
+class MarkingOut(Shape):
+    """How many articles were marked as processed."""
+
+    marked: int
+    already: int  # were processed before
+
+    @classmethod
+    def of(cls, marking: Marking) -> "MarkingOut":
+        """A marking as it is served."""
+        return cls.model_validate(marking)
+
+
 class UserOut(Shape):
     """A user."""
 
@@ -177,6 +214,20 @@ class UserOut(Shape):
     def of(cls, user: User) -> "UserOut":
         """A user as they are served."""
         return cls.model_validate(user)
+
+
+class TokenOut(Shape):
+    """An access token; its secret is not known any more."""
+
+    id: str
+    name: str
+    user_id: str | None  # None: an administrator's
+    created_at: Moment
+
+    @classmethod
+    def of(cls, token: Token) -> "TokenOut":
+        """A token as it is shown."""
+        return cls.model_validate(token)
 
 
 class KeyOut(Shape):
@@ -216,6 +267,12 @@ class ImportedOut(Shape):
         return cls.model_validate(line)
 
 
+class ImportOut(Shape):
+    """What became of a subscription list, line by line."""
+
+    items: tuple[ImportedOut, ...]
+
+
 class StepOut(Shape):
     """One reason on the way to the next poll."""
 
@@ -248,6 +305,14 @@ class PreviewEntryOut(Shape):
     reason: SkipReason | None  # why not
 
 
+class FeedLinkOut(Shape):
+    """A feed that a page names."""
+
+    url: str
+    title: str
+    type: str = Field(description="What the page says it is, such as `application/rss+xml`.")
+
+
 class PreviewOut(Shape):
     """What a first poll of a URL would bring."""
 
@@ -258,11 +323,16 @@ class PreviewOut(Shape):
     complete: bool
     would_store: int
     skipped: dict[SkipReason, int]
+    entry_count: int = Field(description="How many entries there are, shown here or not.")
     entries: tuple[PreviewEntryOut, ...]
+    feeds: tuple[FeedLinkOut, ...] = Field(description="The feeds that a page names.")
+    error: str | None = Field(description="What a poll would fail with, though feeds were found.")
 
     @classmethod
-    def of(cls, preview: Preview) -> "PreviewOut":
-        """A preview as it is served."""
+    def of(
+        cls, preview: Preview, *, most: int | None = None, longest: int | None = None
+    ) -> "PreviewOut":
+        """A preview as it is served: at most so many entries, bodies at most so long."""
         reasons = [reason for _, reason in preview.verdicts if reason is not None]
         return cls(
             type=preview.source.type,
@@ -272,17 +342,20 @@ class PreviewOut(Shape):
             complete=preview.complete,
             would_store=len(preview.admitted),
             skipped=all_reasons({reason: reasons.count(reason) for reason in SkipReason}),
+            entry_count=len(preview.verdicts),
+            feeds=tuple(FeedLinkOut.model_validate(feed) for feed in preview.feeds),
+            error=preview.error,
             entries=tuple(
                 PreviewEntryOut(
                     title=entry.title,
                     url=entry.url,
                     published_at=entry.published_at,
                     author=entry.author,
-                    body=entry.body,
+                    body=entry.body[:longest],
                     stored=reason is None,
                     reason=reason,
                 )
-                for entry, reason in preview.verdicts
+                for entry, reason in preview.verdicts[:most]
             ),
         )
 

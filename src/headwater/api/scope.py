@@ -1,5 +1,6 @@
 """Whose things a request is about: every id is looked up as its owner's, or not found (U2)."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import Path, Request
@@ -27,16 +28,33 @@ async def the_user(store: Store, request: Request, user_name: str) -> User:
 
 async def the_podcast(store: Store, request: Request, user_name: str, podcast_name: str) -> Podcast:
     """A user's podcast, if the caller may know of it."""
-    user = await the_user(store, request, user_name)
-    return await store.people.podcast(user.id, podcast_name)
+    only = caller_of(request).user_id
+    return await store.people.podcast_of(user_name, podcast_name, only=only)
 
 
 async def the_source(
     store: Store, request: Request, user_name: str, podcast_name: str, source_id: str
 ) -> Source:
     """A podcast's source, if the caller may know of it."""
-    podcast = await the_podcast(store, request, user_name, podcast_name)
-    subject = await store.sources.subject(source_id)
+    podcast, subject = await asyncio.gather(
+        the_podcast(store, request, user_name, podcast_name), store.sources.subject(source_id)
+    )
     if subject is None or subject.source.podcast_id != podcast.id:
         raise NotFound(f"there is no source {source_id}")
     return subject.source
+
+
+async def podcast_id(store: Store, request: Request, name: str) -> str:
+    """The id of a podcast that is named without its user; administrators give the id itself."""
+    user_id = caller_of(request).user_id
+    if user_id is None:
+        return (await store.people.podcast_with(name)).id
+    return (await store.people.podcast(user_id, name)).id
+
+
+async def source_id(store: Store, request: Request, wanted: str) -> str:
+    """The id of a source that is named without its podcast, if the caller may know of it."""
+    subject, user_id = await store.sources.subject(wanted), caller_of(request).user_id
+    if subject is None or user_id not in (None, subject.user_id):
+        raise NotFound(f"there is no source {wanted}")
+    return subject.source.id

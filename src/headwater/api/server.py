@@ -1,21 +1,50 @@
 """Listens for requests; starting, signals and logs are the program's, not the library's."""
 
+import asyncio
 import ipaddress
 import os
 import socket  # noqa: TID251 - listens, and never visits anybody (N1)
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from headwater.api.event_stream import ABORT
 from headwater.errors import ConfigError
 
 _BACKLOG = 512
 _GOODBYE_SECONDS = 3  # how long a request under way may take once we stop
 
 
+class Connection(H11Protocol):
+    """A connection that an answer can cut off; closing would wait for a client that is stuck."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, and tell every request of this connection how to end it at once."""
+        super().connection_made(transport)
+        serve = self.app
+
+        async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
+            scope.setdefault("extensions", {})[ABORT] = transport.abort
+            await serve(scope, receive, send)
+
+        self.app = with_abort
+
+
 class Server(uvicorn.Server):
     """A web server that leaves signals alone."""
+
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what is under way; event streams would go on for ever."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Install nothing: `serve` has handlers of its own (K4)."""
@@ -26,6 +55,7 @@ def web_server(api: FastAPI) -> Server:
     """A server for the API; its lines go our way, none of them per request (U6)."""
     config = uvicorn.Config(
         api,
+        http=Connection,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -34,14 +64,14 @@ def web_server(api: FastAPI) -> Server:
         proxy_headers=False,
         timeout_graceful_shutdown=_GOODBYE_SECONDS,
     )
-    return Server(config)
+    return Server(config, api.state.event_streams.close)
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Take the address to listen on, or say in one line why it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         number = getattr(error, "errno", None)
         reason = os.strerror(number) if number is not None and number > 0 else str(error)
@@ -49,6 +79,10 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port}: {reason}; app.server.port takes another one",
             field="app.server.port",
         ) from error
+    # connections inherit it; asyncio sets it on sockets of another making only, and an answer of
+    # two pieces would wait for the client's word on the first one
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def is_loopback(host: str) -> bool:

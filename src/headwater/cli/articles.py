@@ -128,7 +128,7 @@ async def _marked(call: Invocation, app: App, ids: Sequence[str]) -> int:
     if any(len(wanted) < _ID_LENGTH for wanted in ids):
         known = [article_id async for article_id in _ids(app, podcast)]
         whole = [_whole(wanted, known) for wanted in ids]
-    return await mark_processed(app.store, podcast, whole, app.clock.now())
+    return (await mark_processed(app.store, podcast, whole, app.clock.now())).marked
 
 
 async def _ids(app: App, podcast: Podcast) -> AsyncIterator[str]:

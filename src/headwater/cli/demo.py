@@ -97,11 +97,13 @@ async def _sources(app: App, web: DemoWeb) -> dict[str, str]:
     user = await app.store.people.user("default")
     await set_key(app.store, app.vault, user, "x", "demo-key", app.clock.now())
     now = app.clock.now()
+    most = app.settings.limits.max_sources_per_user
     homes: dict[str, str] = {}
     for host in web.hosts:
         for planned in host.sources:
             wanted = _wanted(planned, web.source_url(host, planned))
-            homes[(await add_source(app.store, "default", wanted, now)).id] = host.name
+            added = await add_source(app.store, "default", wanted, now, most=most)
+            homes[added.id] = host.name
     await app.store.sources.request(list(homes), now)
     return homes
 

@@ -9,8 +9,10 @@ from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import invocation
 from headwater.cli.people import PANEL
+from headwater.errors import SecretError
 from headwater.model import User
 from headwater.operations.people import KeyChange, providers_of, remove_key, set_key
+from headwater.operations.rotation import Rotation, rotate_master_key
 
 commands = typer.Typer()
 _keys = typer.Typer(epilog="Example: headwater keys set x < key.txt", invoke_without_command=True)
@@ -20,7 +22,7 @@ Provider = Annotated[str, typer.Argument(help="Whose API: x.")]
 
 @_keys.callback()
 def keys(ctx: typer.Context, json: output.Json = False) -> None:
-    """List a user's API keys, or set and remove them."""
+    """List a user's API keys, set and remove them, or rotate what all are sealed with."""
     if ctx.invoked_subcommand is None:
         _list_keys(ctx, json=json)
 
@@ -57,6 +59,28 @@ def remove_key_(ctx: typer.Context, provider: Provider) -> None:
 
     call.do(removed)
     output.say(f"Removed the {provider} key")
+
+
+@_keys.command("rotate", epilog="Example: headwater keys rotate")
+def rotate(ctx: typer.Context) -> None:
+    """Seal the API keys of all users with a new master key, also beside a running service."""
+    done = invocation(ctx).do(lambda app: rotate_master_key(app.store, app.master_keys))
+    sealed = words.counted(done.resealed, "API key")
+    output.say(f"Sealed {sealed} with {_described(done)} master key {done.key_id}")
+    if done.forgotten:
+        gone = words.counted(done.forgotten, "older master key")
+        output.say(f"Removed {gone}; API keys in older backups cannot be read any more")
+    for reason in done.unread:
+        output.note(reason)
+    if done.unread:
+        raise SecretError(
+            f"{words.counted(len(done.unread), 'API key')} could not be sealed anew; master keys"
+            f" they need are kept until they are stored again or removed"
+        )
+
+
+def _described(done: Rotation) -> str:
+    return "the new" if done.is_new else "the"
 
 
 def _list_keys(ctx: typer.Context, *, json: bool) -> None:

@@ -19,6 +19,7 @@ from headwater.cli import (
     showing,
     sources,
     subscriptions,
+    tokens,
     upkeep,
 )
 from headwater.cli.invocation import Invocation
@@ -28,7 +29,7 @@ _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, dedu
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
 _GROUPS = (
     serving, demo, polling, previewing, listing, showing, sources, subscriptions, articles, people,
-    keys, upkeep,
+    keys, tokens, upkeep,
 )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ def serve(
     logs.configure(settings.log.format, settings.log.level, colours=sys.stderr.isatty())
     raise_file_limit()
     collect_garbage_rarely()
+    take_short_turns()
     run(_serve(settings))
 
 
@@ -48,6 +49,11 @@ def raise_file_limit() -> None:
     if soft != hard:
         with suppress(ValueError, OSError):  # some systems promise more than they give
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def take_short_turns() -> None:
+    """Let database threads wait for the interpreter for a moment only: requests wait for them."""
+    sys.setswitchinterval(0.001)
 
 
 def collect_garbage_rarely() -> None:
@@ -96,7 +102,7 @@ async def _serve_app(app: App, stop: asyncio.Event) -> None:
     from headwater.api.server import listen, web_server
 
     server = app.settings.server
-    async with app.service() as service:
+    async with app.service() as service, service.timeline.filling(app.store.polls):
         with listen(server.host, server.port) as listener:
             web = web_server(create_api(app, service))
             _announce(app.settings, listener.getsockname()[1])

@@ -183,7 +183,8 @@ async def _added(call: Invocation, app: App, wanted: SourceSettings) -> tuple[So
     if wanted.type is None and wanted.url is not None and type_of_url(wanted.url) is None:
         candidate = new_source(podcast.id, wanted, now)
         wanted = replace(wanted, type=await _type_by_visit(app, candidate))
-    source = await add_source(app.store, podcast.id, wanted, now)
+    most = app.settings.limits.max_sources_per_user
+    source = await add_source(app.store, podcast.id, wanted, now, most=most)
     return source, await missing_key(app.store, source, user.id)
 
 

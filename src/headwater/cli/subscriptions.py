@@ -70,7 +70,8 @@ def export(
 
 async def _imported(call: Invocation, app: App, data: bytes) -> list[Imported]:
     _, podcast = await call.place(app)
-    return await import_opml(app.store, podcast, data, app.clock.now())
+    most = app.settings.limits.max_sources_per_user
+    return await import_opml(app.store, podcast, data, app.clock.now(), most=most)
 
 
 async def _exported(call: Invocation, app: App) -> bytes:

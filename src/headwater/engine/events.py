@@ -1,12 +1,12 @@
 """Events: what happened, for whoever listens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from headwater.clock import Clock
-from headwater.model import Outcome
+from headwater.model import Outcome, Subject
 
 
 class EventKind(StrEnum):
@@ -14,21 +14,40 @@ class EventKind(StrEnum):
 
     POLL_STARTED = "poll.started"
     POLL_FINISHED = "poll.finished"
+    POST_CREATED = "post.created"  # told once for all new posts of a poll
     SOURCE_DISABLED = "source.disabled"
     SOURCE_RECOVERED = "source.recovered"
     TICK = "tick"
     OUTAGE = "outage"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One thing that happened."""
+class Event(NamedTuple):
+    """One thing that happened; a tuple, as every poll makes some and a dataclass takes thrice."""
 
     kind: EventKind
     at: datetime
-    source_id: str | None = None
+    subject: Subject | None = None  # the source as its poll found it, and whose it is
     outcome: Outcome | None = None
     text: str | None = None
+    seconds: float | None = None  # that a tick took, or that a source was due as its poll started
+
+    @property
+    def source_id(self) -> str | None:
+        """The source that this is about."""
+        return None if self.subject is None else self.subject.source.id
+
+    @property
+    def podcast_id(self) -> str | None:
+        """The podcast of that source."""
+        return None if self.subject is None else self.subject.source.podcast_id
+
+    @property
+    def user_id(self) -> str | None:
+        """The owner of that source, who alone may know of it (U2)."""
+        return None if self.subject is None else self.subject.user_id
+
+
+Listener = Callable[[Event], None]
 
 
 class Events:
@@ -36,23 +55,33 @@ class Events:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._listeners: list[Callable[[Event], None]] = []
+        self._listeners: tuple[Listener, ...] = ()
 
-    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
         """Add a listener; call the answer to remove it."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        # made anew with every change, so that telling need not copy it
+        self._listeners = (*self._listeners, listener)
+        return lambda: self._forget(listener)
 
     def tell(
         self,
         kind: EventKind,
+        subject: Subject | None = None,
         *,
-        source_id: str | None = None,
         outcome: Outcome | None = None,
         text: str | None = None,
+        seconds: float | None = None,
     ) -> None:
         """Pass on what happened."""
         if self._listeners:
-            event = Event(kind, self._clock.now(), source_id, outcome, text)
-            for listener in list(self._listeners):
+            event = Event(kind, self._clock.now(), subject, outcome, text, seconds)
+            for listener in self._listeners:
                 listener(event)
+
+    def _forget(self, listener: Listener) -> None:
+        self._listeners = tuple(known for known in self._listeners if known is not listener)

@@ -7,14 +7,15 @@ moment it was set, so that a clock that jumps shortens or lengthens nothing (O4)
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 from headwater.clock import Clock
 from headwater.errors import HostBusy, OnHold
 from headwater.model import Hold, HostState, Visit
-from headwater.rules.politeness import hold_seconds, wait_seconds
+from headwater.rules.politeness import hold_seconds, host_of_lane, wait_seconds
 
-TURN_SECONDS = 30.0  # how long a redirect waits for another host's turn (P3)
+TURN_SECONDS = 30.0  # how long a redirect, or a preview, waits for a host's turn (P3)
 
 
 class Gate:
@@ -29,9 +30,12 @@ class Gate:
         self.hold: Hold | None = None
         self.released: list[asyncio.Future[None]] = []  # who waits for `busy` to end
 
-    def opens_at(self) -> float:
-        """The monotonic moment from which the host may be asked."""
-        return max(self.free_at, self.held_until)
+    def opens_at(self, own_until: float = 0.0) -> float:
+        """The monotonic moment from which the host may be asked.
+
+        `own_until`: the end of a delay that is the visitor's own and so does not count (P3).
+        """
+        return self.held_until if self.free_at <= own_until else max(self.free_at, self.held_until)
 
 
 class Gates:
@@ -46,7 +50,7 @@ class Gates:
         # the last visit before an unclean stop may not have been recorded (P3)
         self._assume_visit_at = clock.monotonic() if unclean_stop else None
         for state in states:
-            self._restore(state)
+            self.learn(state)
 
     def gate(self, lane: str) -> Gate:
         """The gate of a lane."""
@@ -58,6 +62,36 @@ class Gates:
     def get(self, lane: str) -> Gate | None:
         """The gate of a lane, if anything is known of it."""
         return self._gates.get(lane)
+
+    def names(self) -> list[str]:
+        """The lanes of which something is known."""
+        return list(self._gates)
+
+    def learn(self, state: HostState) -> None:
+        """Take over what is stored of a lane; no wait that is known becomes shorter (P3, P9)."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
+        held = hold_seconds(state.hold, now)
+        if wait <= 0 and held <= 0:
+            return
+        gate = self.gate(state.lane)
+        gate.free_at = max(gate.free_at, monotonic + wait)
+        if held > 0 and monotonic + held > gate.held_until:
+            gate.held_until = monotonic + held
+            gate.hold = state.hold
+
+    def state(self, lane: str) -> HostState:
+        """What is known of a lane's next visit and its hold, by the wall clock of now."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        gate = self._gates.get(lane) or Gate()
+        state = HostState(lane)
+        if gate.free_at > monotonic:
+            free_at = now + timedelta(seconds=gate.free_at - monotonic)
+            state = replace(state, next_allowed_at=free_at, next_allowed_set_at=now)
+        if gate.hold is not None and gate.held_until > monotonic:
+            until = now + timedelta(seconds=gate.held_until - monotonic)
+            state = replace(state, hold=Hold(until, now, gate.hold.reason))
+        return state
 
     def allow_for_lost_visit(self, lane: str, delay_seconds: float) -> None:
         """After an unclean stop, keep a lane's delay from the start of this process (P3)."""
@@ -78,6 +112,11 @@ class Gates:
         if gate is None or gate.hold is None or gate.held_until <= self._clock.monotonic():
             return None
         return gate.hold
+
+    def held(self) -> int:
+        """How many lanes are under a hold now."""
+        now = self._clock.monotonic()
+        return sum(1 for g in self._gates.values() if g.hold is not None and g.held_until > now)
 
     def enter(self, lane: str) -> None:
         """Begin a visit."""
@@ -137,41 +176,42 @@ class Gates:
 
     @asynccontextmanager
     async def turn(
-        self, lane: str, delay_seconds: float, left: Callable[[Visit | None], None]
+        self,
+        lane: str,
+        delay_seconds: float,
+        left: Callable[[Visit | None], None],
+        *,
+        own_until: float = 0.0,
     ) -> AsyncIterator[None]:
         """Wait for a host's turn, visit it, and mark it as visited (P3)."""
-        self.allow_for_lost_visit(lane, delay_seconds)
-        await self._wait_for_turn(lane)
-        self.enter(lane)
+        await self.take_turn(lane, delay_seconds, own_until=own_until)
         try:
             yield
         finally:
             left(self.leave(lane, delay_seconds))
 
-    async def _wait_for_turn(self, lane: str) -> None:
+    async def take_turn(self, lane: str, delay_seconds: float, *, own_until: float = 0.0) -> None:
+        """Wait for a host's turn, though not for ever, and begin a visit that `leave` ends.
+
+        `own_until`: the end of the delay that the same visit left behind when it was here before.
+        """
+        self.allow_for_lost_visit(lane, delay_seconds)
         deadline = self._clock.monotonic() + TURN_SECONDS
         while True:
             gate, now = self.gate(lane), self._clock.monotonic()
+            opens_at = gate.opens_at(own_until)
             if gate.hold is not None and gate.held_until > deadline:
                 raise OnHold(gate.hold.until, gate.hold.reason)
-            if not gate.busy and gate.opens_at() <= now:
-                return
-            if now >= deadline or gate.opens_at() > deadline:
-                raise HostBusy(f"{lane} had no turn for a redirect within {TURN_SECONDS:.0f} s")
+            if not gate.busy and opens_at <= now:
+                break
+            if now >= deadline or opens_at > deadline:
+                host = host_of_lane(lane)
+                raise HostBusy(f"{host} had no turn for us within {TURN_SECONDS:.0f} s")
             if gate.busy:
                 await _released(gate, deadline - now)
             else:
-                await self._clock.sleep(gate.opens_at() - now)
-
-    def _restore(self, state: HostState) -> None:
-        now, monotonic = self._clock.now(), self._clock.monotonic()
-        wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
-        held = hold_seconds(state.hold, now)
-        if wait > 0 or held > 0:
-            gate = self.gate(state.lane)
-            gate.free_at = monotonic + wait
-            gate.held_until = monotonic + held
-            gate.hold = state.hold if held > 0 else None
+                await self._clock.sleep(opens_at - now)
+        self.enter(lane)
 
 
 async def _released(gate: Gate, seconds: float) -> None:

@@ -9,6 +9,7 @@ import heapq
 from collections import deque
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from random import Random
 from typing import Protocol
 
@@ -18,6 +19,10 @@ from headwater.model import DueSource, Outcome
 
 log = get_logger()
 NULL_LANE = ""  # the lane of URLs without a host (P4)
+# Polls begun in one turn of the event loop. After a long turn the loop has all it can do with the
+# polls there are; more of them would get nothing done sooner, and keep people waiting (H3).
+_STARTS_AT_ONCE = 4
+_LONG_TURN_SECONDS = 0.002
 
 
 class Poll(Protocol):
@@ -33,7 +38,7 @@ class Lane:
     """The sources of one host that wait for their turn."""
 
     name: str
-    queue: list[tuple[bool, float, str]] = field(default_factory=list)
+    queue: list[tuple[bool, datetime, str]] = field(default_factory=list)
     sources: dict[str, DueSource] = field(default_factory=dict)  # waiting or in flight
     answers: dict[str, asyncio.Future[Outcome | None]] = field(default_factory=dict)
     in_flight: str | None = None
@@ -44,8 +49,7 @@ class Lane:
     def push(self, due: DueSource) -> None:
         """Line a source up: requested ones first, then the longest overdue (P1)."""
         self.sources[due.id] = due
-        order = (not due.requested, due.overdue_since.timestamp(), due.id)
-        heapq.heappush(self.queue, order)
+        heapq.heappush(self.queue, _place(due))
 
     def pop(self) -> DueSource | None:
         """Take the next source; entries that were pushed again with more haste are passed over."""
@@ -55,6 +59,14 @@ class Lane:
             if due is not None and source_id != self.in_flight and due.requested != not_requested:
                 return due
         return None
+
+    def ahead_of(self, source_id: str) -> int | None:
+        """How many sources are polled before this one; None if it does not wait here."""
+        due = self.sources.get(source_id)
+        if due is None or source_id == self.in_flight:
+            return None
+        place, others = _place(due), self.sources.values()
+        return sum(_place(other) < place for other in others if other.id != self.in_flight)
 
 
 class Lanes:
@@ -68,7 +80,10 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
         self._ready: deque[Lane] = deque()
         self._running: dict[asyncio.Task[Outcome | None], Lane] = {}
+        self._starts_left = _STARTS_AT_ONCE  # in this turn of the event loop
+        self._turn_is_timed = False
         self._paused = False
+        self._switched_off = False
         self._stopped = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -129,6 +144,13 @@ class Lanes:
             lane.not_before = now + self._rng.uniform(0, spread_seconds)
             self._wake(lane)
 
+    def switch(self, *, on: bool) -> None:
+        """Let the scheduler's polls start or not; those asked for by hand always do (G2).
+
+        Lanes that waited for this go on when they are woken.
+        """
+        self._switched_off = not on
+
     def probe(self, lanes: Iterable[str]) -> bool:
         """While paused, poll one source of a lane that is open and among those named (O2)."""
         names = [
@@ -140,7 +162,7 @@ class Lanes:
             and lane.queue
             and self._gates.is_open(name)
         ]
-        if not names or self._stopped:
+        if not names or self._stopped or self._switched_off:
             return False
         self._run(self._lanes[self._rng.choice(names)])
         return True
@@ -170,6 +192,11 @@ class Lanes:
                 if not answer.done():
                     answer.set_result(None)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is started (S8)."""
+        return self._stopped
+
     def waiting(self) -> int:
         """How many sources wait for their turn."""
         return sum(
@@ -187,6 +214,11 @@ class Lanes:
     def length(self, lane: str) -> int:
         """How many sources a lane holds, the one in flight included."""
         return len(self._lanes[lane].sources) if lane in self._lanes else 0
+
+    def ahead_of(self, lane: str, source_id: str) -> int | None:
+        """How many sources a lane polls before this one; None if it does not wait there."""
+        found = self._lanes.get(lane)
+        return None if found is None else found.ahead_of(source_id)
 
     def _lane(self, name: str) -> Lane:
         lane = self._lanes.get(name)
@@ -213,10 +245,13 @@ class Lanes:
 
     def _is_held_up(self, lane: Lane) -> bool:
         """Whether a lane must wait, and if so, see to it that it is woken again."""
-        if self._paused and not any(due.requested for due in lane.sources.values()):
-            return True  # `resume` wakes all lanes
+        thinned = self._paused or self._switched_off
+        if thinned and not any(due.requested for due in lane.sources.values()):
+            return True  # whoever lets polls start again wakes all lanes
         loop = asyncio.get_running_loop()
-        wait = max(self._gates.seconds_until_open(lane.name), lane.not_before - loop.time())
+        wait = self._gates.seconds_until_open(lane.name)
+        if lane.not_before > 0:
+            wait = max(wait, lane.not_before - loop.time())
         if wait > 0:
             lane.timer = loop.call_later(wait, self._wake, lane)
             return True
@@ -230,10 +265,26 @@ class Lanes:
 
     def _fill_slots(self) -> None:
         while self._ready and len(self._running) < self._slots and not self._stopped:
+            if not self._starts_left:
+                return  # the next turn of the event loop goes on
             lane = self._ready.popleft()
             lane.ready = False
             if not self._is_held_up(lane):  # things may have changed while it stood in line
+                self._count_start()
                 self._run(lane)
+
+    def _count_start(self) -> None:
+        self._starts_left -= 1
+        if not self._turn_is_timed:
+            self._turn_is_timed = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._next_turn, loop.time())
+
+    def _next_turn(self, began: float) -> None:
+        self._turn_is_timed = False
+        spent = asyncio.get_running_loop().time() - began
+        self._starts_left = 1 if spent > _LONG_TURN_SECONDS else _STARTS_AT_ONCE
+        self._fill_slots()
 
     def _run(self, lane: Lane) -> None:
         due = lane.pop()
@@ -270,3 +321,8 @@ class Lanes:
             del self._lanes[lane.name]
             if not self._lanes:
                 self._idle.set()
+
+
+def _place(due: DueSource) -> tuple[bool, datetime, str]:
+    """Where a source stands in line: requested ones first, then the longest overdue (P1)."""
+    return not due.requested, due.overdue_since, due.id

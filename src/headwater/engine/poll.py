@@ -14,7 +14,7 @@ from headwater.engine.outage import OutageGuard
 from headwater.engine.turns import VisitTurns
 from headwater.errors import DatabaseUnavailable, OnHold, StoreError
 from headwater.logs import get_logger
-from headwater.model import Answer, DueSource, Outcome, Subject, changed_outcome
+from headwater.model import Answer, DueSource, Outcome, Subject, changed
 from headwater.rules.admission import NO_ENTRIES, NOTHING, sift
 from headwater.rules.failure import classify
 from headwater.rules.outcome import failed, succeeded, untouched
@@ -66,25 +66,26 @@ class Poller:
         lane, url = due.lane or NULL_LANE, due.id
         turns = VisitTurns(self._gates, lane)
         try:
-            subject = await self._store.sources.subject(due.id)
+            subject = await self._store.sources.subject_for_poll(due.id)
             if subject is None or not self._is_wanted(subject, due):
                 return None
             url = subject.source.url
             turns.begin(subject.source, self._policy)
-            stored = await self._record(subject, await self._visit(subject, turns))
+            stored = await self._record(subject, await self._visit(subject, turns, due))
         except StoreError as error:  # not the source's fault: it is simply still due (K5)
             log.warning("[Polling] could not be stored; still due", url=url, error=str(error))
             return None
         finally:
             turns.end()  # the lane's delay counts from the end of the whole poll (P3)
         self._guard.learn(stored)
-        self._tell(stored)
+        self._tell(subject, stored)
         return stored
 
-    async def _visit(self, subject: Subject, turns: VisitTurns) -> Outcome:
+    async def _visit(self, subject: Subject, turns: VisitTurns, due: DueSource) -> Outcome:
         """Fetch and decide."""
         started_at, started = self._clock.now(), self._clock.monotonic()
-        self._events.tell(EventKind.POLL_STARTED, source_id=subject.source.id)
+        waited = (started_at - due.overdue_since).total_seconds()
+        self._events.tell(EventKind.POLL_STARTED, subject, seconds=waited)
         try:
             key = await self._key_for(subject)  # None unless the type needs one
             answer = await self._fetch(subject, key, turns=turns, now=started_at)
@@ -99,7 +100,7 @@ class Poller:
             self._gates.hold(outcome.hold_lane, outcome.hold)
         duration_ms = round((self._clock.monotonic() - started) * 1000)
         visits = (*turns.end(), *self._guard.evidence(outcome, turns.lane))
-        return changed_outcome(outcome, {"duration_ms": duration_ms, "visits": visits})
+        return changed(outcome, {"duration_ms": duration_ms, "visits": visits})
 
     async def _decide(self, subject: Subject, answer: Answer, started_at: datetime) -> Outcome:
         now, policy = self._clock.now(), self._policy
@@ -137,17 +138,19 @@ class Poller:
         # by what is stored now: a request may have been answered or taken back since
         return is_due(source, now, self._policy) and hold_seconds(source.hold, now) <= 0
 
-    def _tell(self, outcome: Outcome) -> None:
-        source = outcome.source
+    def _tell(self, subject: Subject, outcome: Outcome) -> None:
+        tell, source = self._events.tell, outcome.source
         _log(outcome)
-        self._events.tell(EventKind.POLL_FINISHED, source_id=source.id, outcome=outcome)
+        if outcome.posts and outcome.recorded:
+            tell(EventKind.POST_CREATED, subject, outcome=outcome)
+        tell(EventKind.POLL_FINISHED, subject, outcome=outcome)
         if not outcome.recorded:
             return
         if outcome.disabled:
             log.warning("[Polling] disabled", url=source.url, reason=source.disabled_reason)
-            self._events.tell(EventKind.SOURCE_DISABLED, source_id=source.id, outcome=outcome)
+            tell(EventKind.SOURCE_DISABLED, subject, outcome=outcome)
         elif outcome.recovered:
-            self._events.tell(EventKind.SOURCE_RECOVERED, source_id=source.id, outcome=outcome)
+            tell(EventKind.SOURCE_RECOVERED, subject, outcome=outcome)
 
 
 def on_hold(subject: Subject, gates: Gates, lane: str, now: datetime) -> Outcome | None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -14,10 +14,20 @@ from headwater.engine.cleanup import Cleanup
 from headwater.engine.events import EventKind, Events
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import NULL_LANE, Lanes
+from headwater.engine.metrics import Metrics
 from headwater.engine.outage import OutageGuard
 from headwater.engine.poll import Fetch, Poller, on_hold
+from headwater.engine.switch import Switch
 from headwater.engine.tick import Ticker
-from headwater.errors import AlreadyPolling, DatabaseCorrupt, HeadwaterError, NotFound, StoreError
+from headwater.engine.timeline import Timeline
+from headwater.errors import (
+    AlreadyPolling,
+    DatabaseCorrupt,
+    HeadwaterError,
+    NotFound,
+    Stopping,
+    StoreError,
+)
 from headwater.logs import get_logger
 from headwater.model import Outcome, Subject
 from headwater.rules.outage import PROBE_SECONDS, spread_seconds
@@ -31,7 +41,8 @@ _CLAIM_ATTEMPTS = 3
 _CLAIM_SECONDS = 0.2
 _REQUEST_SECONDS = 1.0  # how soon a request from another process is seen
 _POLLER_FACT = "poller"  # who polls; there after a start only if the last stop was unclean
-_PAUSED_FACT = "paused"
+_ASIDE = timedelta(seconds=60)  # how far back visits of other processes are looked for
+_WOKEN_AT_ONCE = 2000  # more would hold up the event loop (H2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +77,20 @@ class Service:
         self._pace = pace
         self._rng = rng
         self.events = Events(clock)
+        self.metrics = Metrics(clock)
+        self.events.listen(self.metrics.hear)
+        self.timeline = Timeline(clock)
+        self.events.listen(self.timeline.hear)
         self.last_tick: datetime | None = None
         self._outage: str | None = None
         self._errands: set[asyncio.Task[Any]] = set()
+        self._ticking = asyncio.Lock()
+        self._switch = Switch(store.facts, paused=pace.paused)
+
+    @property
+    def paused(self) -> bool:
+        """Whether polls start only when somebody asks for them (G2)."""
+        return self._switch.paused
 
     async def __aenter__(self) -> Self:
         await self._store.check()
@@ -98,6 +120,7 @@ class Service:
             rng=self._rng,
         )
         self.guard.on_change = self._thin_out
+        self.lanes.switch(on=not await self._switch.look())
         return self
 
     async def __aexit__(
@@ -141,23 +164,47 @@ class Service:
             task.result()
 
     async def tick(self) -> int:
-        """Run one tick now."""
+        """Run one tick now, behind the one under way if there is one."""
+        async with self._ticking:
+            return await self._tick()
+
+    async def _tick(self) -> int:
+        started = self._clock.monotonic()
         if not await asyncio.to_thread(self._store.database.keep_claim):
             raise AlreadyPolling("another headwater process took over polling this database")
-        fact = await self._store.facts.get(_PAUSED_FACT)
-        paused = self._pace.paused if fact is None else fact == "true"
-        taken = await self.ticker.tick(paused=paused)
+        await self._switch.look()
+        self.lanes.switch(on=not self.paused)
+        taken = await self.ticker.tick(paused=self.paused)
         self.gates.prune()
         self.guard.tidy()
         self.last_tick = self._clock.now()
         self._store.trouble = None
-        self.events.tell(EventKind.TICK, text=str(taken))
+        spent = self._clock.monotonic() - started
+        self.events.tell(EventKind.TICK, text=str(taken), seconds=spent)
         return taken
+
+    async def pause(self, *, paused: bool) -> None:
+        """Stop starting polls that nobody asked for, or start them again, both at once (G2)."""
+        await self._switch.turn(paused=paused)
+        self.lanes.switch(on=not paused)
+        if not paused:
+            self._run_errand(self._go_on())
+
+    async def _go_on(self) -> None:
+        names = self.lanes.names()
+        for first in range(0, len(names), _WOKEN_AT_ONCE):
+            self.lanes.wake(names[first : first + _WOKEN_AT_ONCE])
+            await asyncio.sleep(0)
+        try:
+            await self.tick()
+        except HeadwaterError as error:  # the next tick in turn says more
+            log.warning("[Polling] the tick after the pause failed", error=str(error))
 
     async def poll_now(
         self, source_id: str, *, wait_seconds: float | None = MANUAL_WAIT_SECONDS
     ) -> Outcome | None:
         """Poll a source in its lane's next turn; None if that is too long a wait (P10)."""
+        self.refuse_when_stopping()
         due = await self._store.sources.due_one(source_id, self._policy)
         subject = await self._store.sources.subject(source_id)
         now = self._clock.now()
@@ -179,6 +226,11 @@ class Service:
             raise StoreError("the poll could not be stored or was stopped; the source is still due")
         return outcome
 
+    def refuse_when_stopping(self) -> None:
+        """Raise Stopping once nothing more is started (S8)."""
+        if self.lanes.is_closed:
+            raise Stopping("the service is stopping and starts nothing more")
+
     async def _tick_loop(self) -> None:
         while True:
             started = self._clock.monotonic()
@@ -187,9 +239,11 @@ class Service:
             except (AlreadyPolling, DatabaseCorrupt):
                 raise
             except HeadwaterError as error:
+                self.metrics.ticks_failed += 1
                 self._store.trouble = str(error)
                 log.warning("[Polling] a tick failed; the next one tries again", error=str(error))
             except Exception:  # the scheduler outlives whatever happens (H4)
+                self.metrics.ticks_failed += 1
                 log.exception("[Polling] a tick broke; the next one tries again")
             spent = self._clock.monotonic() - started
             await self._clock.sleep(max(self._pace.tick_seconds - spent, 0.1))
@@ -199,15 +253,22 @@ class Service:
             await self._clock.sleep(_REQUEST_SECONDS)
             try:
                 await self.ticker.take_requests()
+                await self._learn_visits()
             except HeadwaterError:
                 continue  # the tick says what is wrong with the database
             except Exception:  # the scheduler outlives whatever happens (H4)
                 log.exception("[Polling] requests could not be read; the next look tries again")
 
+    async def _learn_visits(self) -> None:
+        """Respect what other processes did to hosts: previews of the command line (P3)."""
+        for state in await self._store.hosts.visited_aside(self._clock.now() - _ASIDE):
+            self.gates.learn(state)
+
     async def _probe_loop(self) -> None:
         while True:
             await self._clock.sleep(PROBE_SECONDS)
-            hosts = self.guard.hosts_to_probe() if self.guard.lasts else []
+            probing = self.guard.lasts and not self.paused
+            hosts = self.guard.hosts_to_probe() if probing else []
             if hosts and not self.lanes.probe(hosts):
                 with suppress(HeadwaterError):
                     await self._request_probe(hosts)

@@ -1,11 +1,12 @@
 """VisitTurns: the hosts that one poll visits, its own and those that redirects lead to (P3)."""
 
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from headwater.engine.gates import Gates
 from headwater.model import Source, Visit
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import delay_seconds, host_of, passing_delay
+from headwater.rules.politeness import delay_seconds, host_of, host_of_lane, passing_delay
 
 
 class VisitTurns:
@@ -19,6 +20,7 @@ class VisitTurns:
         self.lane = lane
         self._delay = 0.0
         self._at_home = True
+        self._own_until: dict[str, float] = {}  # the ends of delays that this visit left behind
         self._visits: dict[str, Visit] = {}
 
     def begin(self, source: Source, policy: Policy) -> None:
@@ -30,14 +32,18 @@ class VisitTurns:
             self._delay = delay_seconds(own, source.type, host, policy)
 
     def at(self, host: str) -> AbstractAsyncContextManager[None]:
-        """Wait for another host's turn and mark it as visited.
+        """Wait for the turn of a host that a redirect leads to, and mark it as visited.
 
         The poll's own host is let go first: two lanes that redirect to each other must not wait
-        for each other.
+        for each other. Whoever comes back to a host waits for those who are there meanwhile, but
+        not for the delay that this poll itself left behind: all of it is one visit (P3).
         """
         self._leave_home()
-        delay = passing_delay(host, self._source, self._policy).total_seconds()
-        return self._gates.turn(host, delay, self._keep)
+        lane, delay = host, passing_delay(host, self._source, self._policy).total_seconds()
+        if host == host_of_lane(self.lane):
+            lane, delay = self.lane, self._delay
+        own_until = self._own_until.get(lane, 0.0)
+        return self._gates.turn(lane, delay, partial(self._left, lane), own_until=own_until)
 
     def end(self) -> tuple[Visit, ...]:
         """End the poll's visit; its lane's delay is counted from here.
@@ -53,7 +59,11 @@ class VisitTurns:
     def _leave_home(self) -> None:
         if self._at_home:
             self._at_home = False
-            self._keep(self._gates.leave(self.lane, self._delay))
+            self._left(self.lane, self._gates.leave(self.lane, self._delay))
+
+    def _left(self, lane: str, visit: Visit | None) -> None:
+        self._own_until[lane] = self._gates.gate(lane).free_at
+        self._keep(visit)
 
     def _keep(self, visit: Visit | None) -> None:
         if visit is not None:

@@ -78,16 +78,11 @@ class Fetcher:
         )
         if answer.unchanged:
             return answer
-        entries, complete = await self._entries(source, response)
-        return replace(answer, entries=entries, complete=complete)
-
-    async def _entries(self, source: Source, response: Response) -> tuple[tuple[Entry, ...], bool]:
-        document = response.body, response.content_type, str(response.url)
+        body, content_type, url = response.body, response.content_type, str(response.url)
         if source.type is SourceType.WEBSITE:
-            return (await self._page(*document),), True
-        body, content_type, url = document
+            return replace(answer, entries=(await self._page(body, content_type, url),))
         feed = await self._parsers.feed(body, content_type=content_type, url=url)
-        return feed.entries, feed.complete
+        return replace(answer, entries=feed.entries, complete=feed.complete, title=feed.title)
 
     async def _page(self, body: bytes, content_type: str | None, url: str) -> Entry:
         return await self._parsers.page(body, content_type=content_type, url=url)

@@ -124,7 +124,7 @@ class Client:
     ) -> Response:
         """Visit a URL and where it redirects to; raises a FetchError where that fails.
 
-        `turns` is asked before a redirect goes to another host than the first one (P3).
+        `turns` is asked whenever a redirect changes the host, on the way back too (P3).
         """
         first = _parsed(url) if isinstance(url, str) else url
         visit = Visit(first, headers, self._limits.total_timeout_seconds)
@@ -135,7 +135,7 @@ class Client:
 
     async def _go(self, visit: Visit, url: WebUrl, turns: Turns | None) -> WebUrl | Response:
         """Go on to another host, when it is its turn."""
-        if turns is None or url.host == visit.first.host:
+        if turns is None:
             return await self._stay(visit, url)
         async with AsyncExitStack() as turn:
             try:

@@ -5,6 +5,7 @@ to tell an article from what surrounds it.
 """
 
 import re
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
@@ -110,6 +111,14 @@ def read_blocks(html: str) -> Page:
             reader.add_title(token["title"])
     reader.add_text(html[position:])
     return reader.finish()
+
+
+def start_tags(html: str, names: Container[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The start tags with one of these names, in order, with their attributes; linear too."""
+    for token in _TOKEN.finditer(html):
+        name = (token["name"] or "").lower()
+        if name in names and not token["end"]:
+            yield name, attributes_of(token["attributes"] or "")
 
 
 class _Reader:

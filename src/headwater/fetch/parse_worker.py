@@ -14,8 +14,10 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from headwater.fetch.feed import Feed, parse_feed
+from headwater.fetch.feed_links import feed_links
 from headwater.fetch.parse_frames import batches, from_json, read_frame, to_json, write_frame
 from headwater.fetch.website import read_page
+from headwater.model import Entry
 
 MAX_DOCUMENT_BYTES = 1 << 31
 # The owner ends a job on time; this is for a worker whose owner was killed meanwhile.
@@ -32,7 +34,8 @@ Task = Callable[..., Feed]
 
 def main() -> None:
     """Parse feeds and pages with the memory budget, in MB, that the command line names."""
-    serve({"feed": parse_feed, "page": _parse_page}, memory_mb=int(sys.argv[1]))
+    tasks = {"feed": parse_feed, "page": _parse_page, "links": _find_feeds}
+    serve(tasks, memory_mb=int(sys.argv[1]))
 
 
 def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
@@ -133,6 +136,13 @@ def _one_line(text: str) -> str:
 def _parse_page(data: bytes, *, content_type: str | None, url: str) -> Feed:
     entry = read_page(data, content_type=content_type, url=url)
     return Feed(entries=(entry,), complete=True, title=None)
+
+
+def _find_feeds(data: bytes, *, content_type: str | None, url: str) -> Feed:
+    """Links travel as entries without a body; the type is their id."""
+    found = feed_links(data, content_type=content_type, url=url)
+    entries = (Entry(link.type, link.title, link.url, None, None, "") for link in found)
+    return Feed(entries=tuple(entries), complete=True, title=None)
 
 
 def _send(answers: BinaryIO, *message: object, flush: bool = True) -> None:

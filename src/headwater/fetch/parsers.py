@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 from headwater.clock import Clock
 from headwater.errors import LocalFault, TooExpensive
 from headwater.fetch.feed import Feed, parse_feed
+from headwater.fetch.feed_links import FeedLink
 from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
 from headwater.model import Entry
 from headwater.rules.urls import masked
@@ -71,6 +72,14 @@ class Parsers:
         """Read a page; raise NoContent, or TooExpensive where it goes over the budget."""
         job = Job("page", data, content_type, url, self._timeout_seconds)
         return (await self._parse(job)).entries[0]
+
+    async def feed_links(
+        self, data: bytes, *, content_type: str | None, url: str
+    ) -> tuple[FeedLink, ...]:
+        """The feeds that a page names; raise TooExpensive where it goes over the budget."""
+        job = Job("links", data, content_type, url, self._timeout_seconds)
+        found = (await self._parse(job)).entries
+        return tuple(FeedLink(e.url or "", e.title, e.id or "") for e in found)
 
     async def _parse(self, job: Job) -> Feed:
         async with self._slots:

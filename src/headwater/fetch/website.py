@@ -23,7 +23,7 @@ _AUTHOR_NAMES = ("author", "article:author")
 def read_page(data: bytes, *, content_type: str | None = None, url: str) -> Entry:
     """Read whatever a page holds; raise NoContent if that is no text (W3)."""
     _refuse_binary(data, content_type, url)
-    html = _decoded(data, content_type)
+    html = decoded_page(data, content_type)
     page = read_blocks(html)
     body = main_text(page, html)
     if not body:
@@ -48,7 +48,7 @@ def _refuse_binary(data: bytes, content_type: str | None, url: str) -> None:
         raise NoContent(f"{masked(url)} is a binary file, not a page")
 
 
-def _decoded(data: bytes, content_type: str | None) -> str:
+def decoded_page(data: bytes, content_type: str | None) -> str:
     """Go by the HTTP header, else by what the bytes show, else by what the page says of itself."""
     declared = _META_CHARSET.search(data, 0, _HEAD_BYTES)
     if charset.http_charset(content_type) is None and declared and not _is_utf8(data):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 
-from headwater.logs.masking import plain, printed, without_secrets
+from headwater.logs.masking import LARGEST, plain, printed, without_secrets
 
 Fields = Mapping[str, object]
 Renderer = Callable[[datetime, str, str, Fields], str]
@@ -25,7 +25,7 @@ _json = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(",
 def text_line(moment: datetime, level: str, event: str, fields: Fields) -> str:
     """`2026-02-16T08:00:00.000Z info [Polling] stored url=https://… new_posts=3`."""
     parts = [_time(moment), level, _event(event)]
-    parts.extend(f"{_name(name)}={_value(name, value)}" for name, value in fields.items())
+    parts += [f"{_name(name)}={_value(name, value)}" for name, value in fields.items()]
     return " ".join(parts) + "\n"
 
 
@@ -71,6 +71,8 @@ def _name(name: str) -> str:
 
 
 def _value(name: str, value: object) -> str:
+    if type(value) is int and -LARGEST <= value < LARGEST:
+        return repr(value)  # most fields are counts
     shown = plain(name, value)
     if isinstance(shown, list | dict):
         return _quoted(_json(shown))

@@ -14,7 +14,7 @@ _LONGEST_READ = 65_536  # far beyond what is shown, so that no cut uncovers half
 _MOST_ITEMS = 50
 _DEEPEST = 4
 _HIDDEN = "***"
-_LARGEST = 2**63  # longer numbers take long to print in decimal
+LARGEST = 2**63  # longer numbers take long to print in decimal
 
 # Each starts with something literal and consumes what it looked at: no input makes them slow.
 _USER_INFO = re.compile(r"://[^\s/?#]*@")
@@ -36,7 +36,7 @@ def plain(name: str, value: object, depth: int = 0) -> Plain:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value) if -_LARGEST <= value < _LARGEST else hex(value)
+        return int(value) if -LARGEST <= value < LARGEST else hex(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if depth < _DEEPEST and isinstance(value, Mapping):

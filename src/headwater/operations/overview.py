@@ -1,22 +1,23 @@
 """Sources as people see them: what is stored, and what the rules make of it."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headwater.errors import NotFound
 from headwater.model import Health, Hold, HostState, PollRecord, Source, SourceType, Subject
 from headwater.operations.people import DEFAULT
-from headwater.rules.explanation import Explanation, explain, next_poll_at
+from headwater.rules.explanation import Explanation, LaneNow, explain, next_poll_at
 from headwater.rules.health import health_of
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import hold_seconds, host_of, lane_of, poll_delay
 from headwater.rules.schedule import effective_interval
 from headwater.store import Store
-from headwater.store.sources import SourceFilter
+from headwater.store.sources import Position, SourceFilter
 
 _PAGE = 500
-_FEW = 20  # beyond this, reading what is known of all lanes at once is cheaper
+Look = Callable[[str, str], tuple[HostState, LaneNow]]  # at a lane, for one of its sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,35 @@ async def list_sources(
         left = None if left is None else left - len(page)
 
 
+async def source_page(
+    store: Store,
+    user_id: str,
+    wanted: SourceFilter,
+    *,
+    limit: int,
+    after: Position | None,
+    now: datetime,
+    policy: Policy,
+) -> list[SourceView]:
+    """A user's sources that fit, behind a position, as people see them."""
+    found = await store.sources.find(wanted, limit=limit, after=after)
+    return await views(store, user_id, found, now, policy)
+
+
 async def views(
     store: Store, user_id: str, sources: Sequence[Source], now: datetime, policy: Policy
 ) -> list[SourceView]:
     """One user's sources as people see them."""
     lanes = [lane_of(source, user_id) or "" for source in sources]
-    states = await _states(store, lanes)
     ids = [source.id for source in sources]
-    counts = await store.posts.counts(ids), await store.articles.counts(ids)
-    polled = await _polled_at(store, sources)
+    # at the same time: every question in a row is a wait of its own for a busy service
+    states, posts, articles, polled = await asyncio.gather(
+        store.hosts.of_lanes(lanes),
+        store.posts.counts(ids),
+        store.articles.counts(ids),
+        _polled_at(store, sources),
+    )
+    counts = posts, articles
     return [
         _view(source, states.get(lane, HostState(lane)), counts, polled[source.id], now, policy)
         for source, lane in zip(sources, lanes, strict=True)
@@ -91,15 +112,22 @@ async def card_of(
 
 
 async def explanation_of(
-    store: Store, source_id: str, now: datetime, policy: Policy
+    store: Store, source_id: str, now: datetime, policy: Policy, *, look: Look | None = None
 ) -> Explanation:
-    """When a source will be polled next and why, step by step."""
+    """When a source will be polled next and why, step by step.
+
+    `look` tells how its lane stands in the service that runs; without one, what is stored counts.
+    """
     subject = await _subject(store, source_id)
     source = subject.source
-    state = await store.hosts.get(lane_of(source, subject.user_id) or "")
+    lane, lane_now = lane_of(source, subject.user_id) or "", None
+    if look is None:
+        state = await store.hosts.get(lane)
+    else:
+        state, lane_now = look(lane, source.id)
     polled = (await _polled_at(store, [source]))[source.id] is not None
     key_advice = await missing_key(store, source, subject.user_id)
-    return explain(source, state, now, policy, polled=polled, key_advice=key_advice)
+    return explain(source, state, now, policy, polled=polled, key_advice=key_advice, lane=lane_now)
 
 
 async def missing_key(store: Store, source: Source, user_id: str) -> str | None:
@@ -117,20 +145,11 @@ async def _subject(store: Store, source_id: str) -> Subject:
     return subject
 
 
-async def _states(store: Store, lanes: Sequence[str]) -> Mapping[str, HostState]:
-    names = set(lanes)
-    if len(names) > _FEW:
-        return {state.lane: state for state in await store.hosts.all()}
-    return {name: await store.hosts.get(name) for name in names}
-
-
 async def _polled_at(store: Store, sources: Sequence[Source]) -> dict[str, datetime | None]:
     """When sources were really polled; where their state cannot tell, the history does."""
     known = {source.id: source.last_polled if _shows_polls(source) else None for source in sources}
     unsure = [source.id for source in sources if not _shows_polls(source)]
-    for record in await store.polls.of_sources(unsure, since=0) if unsure else ():
-        known[record.source_id] = record.started_at  # oldest first
-    return known
+    return known | dict(await store.polls.last_started(unsure)) if unsure else known
 
 
 def _shows_polls(source: Source) -> bool:

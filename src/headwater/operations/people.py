@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from headwater.errors import UsageError
+from headwater.errors import KeyRetired, UsageError
 from headwater.model import Podcast, User
+from headwater.operations.removals import remove_all_sources
 from headwater.store import Store
 from headwater.vault import Vault
 
@@ -33,6 +34,8 @@ async def remove_user(store: Store, user: User) -> None:
     """Delete a user and all that belongs to them; `default` stays, everything starts from it."""
     if user.id == DEFAULT:
         raise UsageError("the user 'default' cannot be removed: every database has it")
+    for podcast in await store.people.podcasts(user.id):
+        await remove_all_sources(store, podcast.id)
     await store.people.remove_user(user.id)
 
 
@@ -40,6 +43,7 @@ async def remove_podcast(store: Store, podcast: Podcast) -> None:
     """Delete a podcast and all that belongs to it; `default` stays."""
     if podcast.id == DEFAULT:
         raise UsageError("the podcast 'default' cannot be removed: every database has it")
+    await remove_all_sources(store, podcast.id)
     await store.people.remove_podcast(podcast.id)
 
 
@@ -86,7 +90,7 @@ async def edit_podcast(
         if dedupe_across_sources is None
         else dedupe_across_sources,
     )
-    await store.people.save_podcast(changed)
+    await store.people.change_podcast(changed)
     return changed
 
 
@@ -107,8 +111,16 @@ async def set_key(
     secret = secret.strip()
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise UsageError("an API key is one word of visible ASCII characters", field="apiKey")
-    sealed = vault.seal(secret, user_id=user.id, provider=provider)
-    return KeyChange(provider, await store.people.set_key(user.id, provider, sealed, now))
+
+    async def stored() -> KeyChange:
+        sealed = vault.seal(secret, user_id=user.id, provider=provider)
+        return KeyChange(provider, await store.people.set_key(user.id, provider, sealed, now))
+
+    try:
+        return await stored()
+    except KeyRetired:  # the master key was rotated since we read it (U5)
+        vault.reread()
+        return await stored()
 
 
 async def key_of(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from headwater.clock import Clock
 from headwater.engine.events import Event, EventKind
 from headwater.engine.lanes import NULL_LANE
-from headwater.engine.service import Service
+from headwater.engine.service import MANUAL_WAIT_SECONDS, Service
 from headwater.errors import HeadwaterError, OnHold
 from headwater.model import (
     FailureType,
@@ -56,6 +56,13 @@ def report_of(outcome: Outcome) -> PollReport:
         error=None if failure is None else failure.message,
         duration_ms=outcome.duration_ms,
     )
+
+
+async def poll_one(service: Service, source: Source, *, wait: bool) -> PollReport | None:
+    """Poll a source in its lane; None if it stays requested and nobody waits longer (P10)."""
+    seconds = MANUAL_WAIT_SECONDS if wait else 0.0
+    outcome = await service.poll_now(source.id, wait_seconds=seconds)
+    return None if outcome is None else report_of(outcome)
 
 
 async def poll_sources(service: Service, subjects: Sequence[Subject]) -> AsyncIterator[PollReport]:

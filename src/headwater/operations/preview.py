@@ -1,20 +1,33 @@
 """Preview: fetch a URL and say what would be stored, and why the rest would not."""
 
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from typing import TypeVar
 
 from headwater.clock import Clock
-from headwater.errors import NotAFeed
+from headwater.engine.service import Service
+from headwater.errors import FetchError, NoContent, NotAFeed, TooMany
+from headwater.fetch.feed_links import FeedLink
 from headwater.fetch.fetcher import Fetcher
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.response import Response, check_status
 from headwater.model import Answer, Entry, Podcast, SkipReason, Source, SourceType, Subject
 from headwater.operations.sources import SourceSettings, new_source, type_of_url
-from headwater.operations.turns import StoredTurns
+from headwater.operations.turns import Door, ServiceDoor, StoredDoor, Turns
 from headwater.rules.admission import Known, admit, sift
+from headwater.rules.failure import classify, one_line
+from headwater.rules.outcome import failed
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import host_of, lane_of
+from headwater.rules.politeness import lane_of
 from headwater.store import Store
+
+_MANY_ENTRIES = 500  # deciding on more than this would hold up the event loop (H2)
+Brought = TypeVar("Brought")
+KeyFor = Callable[[Subject], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,9 @@ class Preview:
     redirected_to: str | None
     complete: bool
     verdicts: tuple[tuple[Entry, SkipReason | None], ...]
+    feeds: tuple[FeedLink, ...] = ()  # that a page names
+    error: str | None = None  # what a poll would fail with, of a page that at least names feeds
+    title: str | None = None  # of a feed, as it calls itself
 
     @property
     def admitted(self) -> tuple[Entry, ...]:
@@ -42,6 +58,7 @@ class Previewer:
     store: Store
     clock: Clock
     policy: Policy
+    service: Service | None = None  # the one that runs in this process, whose gates count then
 
     async def preview(
         self, wanted: SourceSettings, podcast: Podcast, *, key: str | None = None
@@ -51,37 +68,110 @@ class Previewer:
         source = new_source("preview", wanted, now)
         own_days = podcast.max_article_age_days
         subject = Subject(source, podcast.user_id, max_article_age_days=own_days)
-        turns = StoredTurns(self.store, self.clock, self.policy, source)
-        async with turns.at_home(lane_of(source, podcast.user_id)):
-            if wanted.type is not None or type_of_url(source.url) is not None:
-                answer = await self.fetcher(subject, key, turns=turns, now=now)
-                return _judged(subject, answer, now, self.policy)
-            response, type_ = await self._document_and_type(source, turns)
-        subject = replace(subject, source=replace(source, type=type_))
-        answer = await self.fetcher.answer(subject.source, response)
-        return _judged(subject, answer, now, self.policy)
+        if source.type is SourceType.TWITTER:
+            asking = partial(self.fetcher, subject, key, now=now)
+            return await self._judged(subject, await self._visit(subject, asking), now)
+        response = await self._document(subject)
+        if wanted.type is None:
+            source = replace(source, type=await self._type_of(response))
+        return await self._previewed(replace(subject, source=source), response, now)
 
     async def type_of(self, source: Source) -> SourceType:
         """What a URL is by what it answers: a feed, else a page; X goes by the URL alone."""
         by_url = type_of_url(source.url)
         if by_url is not None:
             return by_url
-        turns = StoredTurns(self.store, self.clock, self.policy, source)
-        async with turns.at_home(host_of(source)):
-            return (await self._document_and_type(source, turns))[1]
+        return await self._type_of(await self._document(Subject(source, user_id="")))
 
-    async def _document_and_type(
-        self, source: Source, turns: StoredTurns
-    ) -> tuple[Response, SourceType]:
-        response = await self.fetcher.document(source, turns=turns)
-        check_status(response, now=self.clock.now())
+    async def _document(self, subject: Subject) -> Response:
+        async def asking(*, turns: Turns) -> Response:
+            response = await self.fetcher.document(subject.source, turns=turns)
+            check_status(response, now=self.clock.now())
+            return response
+
+        return await self._visit(subject, asking)
+
+    async def _visit(self, subject: Subject, asking: Callable[..., Awaitable[Brought]]) -> Brought:
+        """Ask a host when it is its turn; it is left alone afterwards if it says so (P9)."""
+        door, source = self._door(), subject.source
+        async with door.visit(source, lane_of(source, subject.user_id) or "") as turns:
+            try:
+                return await asking(turns=turns)
+            except FetchError as error:
+                now = self.clock.now()
+                failure = classify(error)
+                told = failed(subject, failure, started_at=now, now=now, policy=self.policy)
+                if told.hold is not None and told.hold_lane is not None:
+                    await door.hold(told.hold_lane, told.hold)
+                raise
+
+    def _door(self) -> Door:
+        if self.service is None:
+            return StoredDoor(self.store, self.clock, self.policy)
+        return ServiceDoor(self.service, self.store, self.policy)
+
+    async def _type_of(self, response: Response) -> SourceType:
         try:
             await self.parsers.feed(
                 response.body, content_type=response.content_type, url=str(response.url)
             )
         except NotAFeed:
-            return response, SourceType.WEBSITE
-        return response, SourceType.RSS
+            return SourceType.WEBSITE
+        return SourceType.RSS
+
+    async def _previewed(self, subject: Subject, response: Response, now: datetime) -> Preview:
+        source = subject.source
+        feeds = await self._feeds_on(response) if source.type is SourceType.WEBSITE else ()
+        try:
+            answer = await self.fetcher.answer(source, response)
+        except NoContent as error:
+            if not feeds:
+                raise
+            return Preview(
+                source, response.status, response.redirected_to, True, (), feeds, one_line(error)
+            )
+        return replace(await self._judged(subject, answer, now), feeds=feeds)
+
+    async def _feeds_on(self, response: Response) -> tuple[FeedLink, ...]:
+        return await self.parsers.feed_links(
+            response.body, content_type=response.content_type, url=str(response.url)
+        )
+
+    async def _judged(self, subject: Subject, answer: Answer, now: datetime) -> Preview:
+        judging = partial(_judged, subject, answer, now, self.policy)
+        if len(answer.entries) > _MANY_ENTRIES:
+            return await asyncio.to_thread(judging)
+        return judging()
+
+
+class Previews:
+    """Previews for several people, of whom none gets more than their share (U8)."""
+
+    def __init__(self, key_for: KeyFor, clock: Clock, *, most: int) -> None:
+        self._key_for = key_for
+        self._clock = clock
+        self._most = most
+        self._running: Counter[str] = Counter()  # by user
+
+    async def preview(
+        self, previewer: Previewer, wanted: SourceSettings, podcast: Podcast
+    ) -> Preview:
+        """Visit a URL for a podcast, with its owner's key if it is an X timeline (X1)."""
+        user_id = podcast.user_id
+        if self._running[user_id] >= self._most:
+            raise TooMany(
+                f"{self._most} previews are under way already "
+                "(app.limits.max-previews-per-user); try again when one is done"
+            )
+        self._running[user_id] += 1
+        try:
+            candidate = new_source(podcast.id, wanted, self._clock.now())
+            key = await self._key_for(Subject(candidate, user_id))
+            return await previewer.preview(wanted, podcast, key=key)
+        finally:
+            self._running[user_id] -= 1
+            if not self._running[user_id]:
+                del self._running[user_id]
 
 
 def _judged(subject: Subject, answer: Answer, now: datetime, policy: Policy) -> Preview:
@@ -93,4 +183,5 @@ def _judged(subject: Subject, answer: Answer, now: datetime, policy: Policy) -> 
         redirected_to=answer.redirected_to,
         complete=answer.complete,
         verdicts=admission.verdicts,
+        title=answer.title,
     )

@@ -8,12 +8,18 @@ from pathlib import Path
 from headwater.engine.service import Service
 from headwater.errors import HeadwaterError
 from headwater.operations.checks import Check, fine, note, wrong
+from headwater.rules.outage import WINDOW_SECONDS
 from headwater.settings import Settings
 from headwater.store import Store
 
 LEAST_FREE_BYTES = 50 * 1024 * 1024
 LITTLE_FREE_BYTES = 1024 * 1024 * 1024
 _LATE_TICKS = 3
+_PATIENCE_SECONDS = 5.0  # for a database or a disk that does not answer
+_LIVE_SECONDS = 1.0  # whether the program lives must be told at once
+_SILENT_NAMES = 3  # fewer may be the fault of the names' own servers
+_LAG_SECONDS = 5.0  # a loop this late polls nobody in time
+_NOTED_LAG_SECONDS = 0.25  # H2
 
 
 async def readiness(
@@ -22,10 +28,23 @@ async def readiness(
     """The named checks behind `/api/ready`."""
     return [
         await _database(store),
+        _results(store),
         _scheduler(settings, service, now),
+        _event_loop(service),
         _outage(service),
-        await asyncio.to_thread(disk, settings),
+        _names(service),
+        await _disk(settings),
     ]
+
+
+async def schema_if_known(store: Store) -> int | None:
+    """The schema's version; None if the database does not tell at once."""
+    try:
+        async with asyncio.timeout(_LIVE_SECONDS):
+            version, _ = await store.schema()
+    except (HeadwaterError, TimeoutError):
+        return None
+    return version
 
 
 def disk(settings: Settings) -> Check:
@@ -45,7 +64,10 @@ def disk(settings: Settings) -> Check:
 
 async def _database(store: Store) -> Check:
     try:
-        version, newest = await store.schema()
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            version, newest = await store.schema()
+    except TimeoutError:
+        return wrong("database", f"no answer within {_PATIENCE_SECONDS:.0f} s")
     except HeadwaterError as error:
         return wrong("database", str(error))
     if store.trouble is not None:
@@ -53,6 +75,13 @@ async def _database(store: Store) -> Check:
     if version != newest:
         return wrong("database", f"schema {version}, this program needs {newest}")
     return fine("database", f"schema {version}")
+
+
+def _results(store: Store) -> Check:
+    """Polls whose results cannot be stored just now (K5)."""
+    if store.waiting:
+        return wrong("results", f"results of {store.waiting} polls wait for the database")
+    return fine("results", "none waits for the database")
 
 
 def _scheduler(settings: Settings, service: Service, now: datetime) -> Check:
@@ -70,6 +99,34 @@ def _outage(service: Service) -> Check:
         return fine("outage", "none")
     since = "" if guard.since is None else f" since {guard.since:%Y-%m-%d %H:%M:%S} UTC"
     return wrong("outage", f"this machine seems cut off ({guard.kind}){since}")
+
+
+def _event_loop(service: Service) -> Check:
+    lag = service.metrics.loop_lag.worst()
+    told = f"at most {lag * 1000:.0f} ms late of late"
+    if lag >= _LAG_SECONDS:
+        return wrong("loop", told, "something takes the processor away, or holds up everything")
+    return fine("loop", told) if lag < _NOTED_LAG_SECONDS else note("loop", told)
+
+
+def _names(service: Service) -> Check:
+    """How name servers answered the polls of the last minutes; nobody is asked for this."""
+    seen = service.metrics.names
+    silent = seen.silent(WINDOW_SECONDS)
+    if silent >= _SILENT_NAMES:
+        advice = "look at the name servers of this machine"
+        return wrong("names", f"no name server answers: {silent} names asked in vain", advice)
+    if silent:
+        return note("names", f"{silent} asked in vain since the last answer")
+    return fine("names", "no trouble" if seen.answered else "none was looked up yet")
+
+
+async def _disk(settings: Settings) -> Check:
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return await asyncio.to_thread(disk, settings)
+    except TimeoutError:
+        return wrong("disk", f"no answer within {_PATIENCE_SECONDS:.0f} s")
 
 
 def _existing(folder: Path) -> Path:

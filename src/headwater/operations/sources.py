@@ -1,22 +1,23 @@
 """Adding, editing and finding sources."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from headwater.errors import NotFound, UsageError
+from headwater.errors import BadUrl, NotFound, UsageError
 from headwater.fetch.x import user_name
-from headwater.model import Source, SourceType
+from headwater.model import Source, SourceType, changed
+from headwater.rules.lines import is_one_line
 from headwater.rules.outcome import edited
 from headwater.rules.politeness import host_of
-from headwater.rules.urls import parse_url
+from headwater.rules.urls import normal_host, parse_url
 from headwater.store import Store
-from headwater.store.sources import SourceFilter
 
 MAX_LABEL = 500
-_RANGES: Mapping[str, tuple[int, int]] = {
+RANGES: Mapping[str, tuple[int, int]] = {
     "poll_interval_minutes": (1, 525_600),
     "poll_delay_seconds": (0, 86_400),
     "max_failures": (1, 1_000_000),
@@ -44,12 +45,17 @@ class SourceSettings:
 
 
 async def add_source(
-    store: Store, podcast_id: str, wanted: SourceSettings, now: datetime
+    store: Store, podcast_id: str, wanted: SourceSettings, now: datetime, *, most: int
 ) -> Source:
-    """Store a new source; the URL and every number are checked first."""
+    """Store a new source, of which a user may have `most`; everything is checked first (U8)."""
     source = new_source(podcast_id, wanted, now)
-    await store.sources.add_many([source])
+    await store.sources.add_many([source], most=most)
     return source
+
+
+async def refuse_too_many(store: Store, user_id: str, more: int, most: int) -> None:
+    """Raise TooMuch if so many more sources are more than a user may have (U8)."""
+    await store.sources.refuse_too_many(user_id, more, most)
 
 
 def new_source(podcast_id: str, wanted: SourceSettings, now: datetime) -> Source:
@@ -63,7 +69,7 @@ def new_source(podcast_id: str, wanted: SourceSettings, now: datetime) -> Source
         url=wanted.url.strip(),
         created_at=now,
     )
-    source = checked(replace(blank, **given(wanted)))
+    source = checked(replace(blank, **given(wanted) | {"url": blank.url}))
     return replace(source, host=host_of(source))
 
 
@@ -71,11 +77,18 @@ async def edit_source(
     store: Store, source_id: str, changes: Mapping[str, Any], now: datetime
 ) -> Source:
     """Change what is named, with all that follows from it (F5)."""
+    return await store.sources.edit(source_id, partial(edited_as, changes, now))
 
-    def change(before: Source) -> Source:
-        return edited(before, checked(replace(before, **changes)), now)
 
-    return await store.sources.edit(source_id, change)
+def edited_as(changes: Mapping[str, Any], now: datetime, before: Source) -> Source:
+    """The source as it shall be, or a UsageError that names the field that is wrong."""
+    named = dict(changes)
+    if "url" in named:
+        named["url"] = named["url"].strip()
+    after = changed(before, named)
+    # what is not changed need not be right: it may have come in by another way (P4)
+    _check(after, [name for name in named if getattr(before, name) != getattr(after, name)])
+    return edited(before, after, now)
 
 
 async def remove_source(store: Store, source_id: str) -> None:
@@ -93,17 +106,12 @@ async def find_source(store: Store, wanted: str) -> Source:
     return matches[0]
 
 
-async def urls_of(store: Store, podcast_id: str) -> dict[str, str]:
-    """The URLs that a podcast watches already, with the ids of their sources."""
-    known: dict[str, str] = {}
-    after: tuple[int, str] | None = None
-    while page := await store.sources.find(
-        SourceFilter(podcast_id=podcast_id), limit=5000, after=after
-    ):
-        known |= {source.url: source.id for source in page}
-        last = page[-1]
-        after = (round(last.created_at.timestamp() * 1000), last.id)
-    return known
+def host_named(host: str) -> str:
+    """A host as the sources on it know it, in whatever spelling it was given (P1)."""
+    try:
+        return normal_host(host)
+    except BadUrl as error:
+        raise UsageError(f"{host!r} is no host", field="host") from error
 
 
 def given(wanted: SourceSettings) -> dict[str, Any]:
@@ -114,17 +122,36 @@ def given(wanted: SourceSettings) -> dict[str, Any]:
 
 def checked(source: Source) -> Source:
     """The source itself if everything a person may set is within its bounds."""
-    for name, (least, most) in _RANGES.items():
+    _check(source, SourceSettings.__slots__)
+    return source
+
+
+def _check(source: Source, names: Collection[str]) -> None:
+    for name in names:
         value = getattr(source, name)
-        if value is not None and not least <= value <= most:
-            raise UsageError(f"{name} must be between {least} and {most}, not {value}", field=name)
-    if source.label is not None and len(source.label) > MAX_LABEL:
-        raise UsageError(f"the label is longer than {MAX_LABEL} characters", field="label")
+        if name in RANGES and value is not None:
+            _check_range(name, value)
+    if "label" in names and source.label is not None:
+        _check_label(source.label)
+    if "url" not in names and "type" not in names:
+        return
     if source.type is SourceType.TWITTER:
         user_name(source.url)
     else:
         parse_url(source.url)
-    return source
+
+
+def _check_range(name: str, value: int) -> None:
+    least, most = RANGES[name]
+    if not least <= value <= most:
+        raise UsageError(f"{name} must be between {least} and {most}, not {value}", field=name)
+
+
+def _check_label(label: str) -> None:
+    if len(label) > MAX_LABEL:
+        raise UsageError(f"the label is longer than {MAX_LABEL} characters", field="label")
+    if not is_one_line(label):
+        raise UsageError("the label is not one line of text", field="label")
 
 
 def type_of_url(url: str) -> SourceType | None:

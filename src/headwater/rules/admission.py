@@ -66,6 +66,9 @@ class Admission:
     verdicts: tuple[tuple[Entry, SkipReason | None], ...] = ()  # on the candidates, in their order
 
 
+_NOTHING_TO_DECIDE = Admission((), {})
+
+
 def sift(source: Source, entries: Sequence[Entry], now: datetime, policy: Policy) -> Sifted:
     """Part the entries that are new by their dates from those already seen (R2, R8)."""
     if not entries:
@@ -87,7 +90,7 @@ def admit(
 ) -> Admission:
     """Decide on every candidate; an entry counts under the first reason that fits (D1-D3)."""
     if not sifted.candidates and not sifted.already_seen:
-        return Admission((), {})
+        return _NOTHING_TO_DECIDE
     source = subject.source
     oldest = now - article_age(subject.max_article_age_days, policy)
     born = None if source.first_poll_done or source.include_history else source.created_at

@@ -34,6 +34,17 @@ class Explanation:
     steps: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LaneNow:
+    """How things stand in a source's lane while a service runs; no table tells."""
+
+    ahead: int | None = None  # how many wait before the source; None: it does not wait
+    in_flight: bool = False  # some source of the lane is being polled
+    polling: bool = False  # and it is this one
+    paused: bool = False  # the scheduler is switched off (G2)
+    outage: str | None = None  # the kind of the outage that lasts (O2, O3)
+
+
 def next_poll_at(
     source: Source, state: HostState, now: datetime, policy: Policy
 ) -> datetime | None:
@@ -57,17 +68,24 @@ def explain(
     *,
     polled: bool = True,
     key_advice: str | None = None,
+    lane: LaneNow | None = None,
 ) -> Explanation:
     """The next poll of a source, step by step.
 
     `polled`: whether it ever was, since first contact invents a last poll (P6).
     `key_advice`: how to give its owner the API key that it lacks (X1).
+    `lane`: how its lane stands, where a service runs.
     """
     steps = _schedule_steps(source, policy, polled=polled)
     if key_advice is not None:
         steps.append(Step("API key", f"none; {key_advice}"))
     steps += _lane_steps(source, state, now, policy)
-    return Explanation(next_poll_at(source, state, now, policy), tuple(steps))
+    if lane is None:
+        return Explanation(next_poll_at(source, state, now, policy), tuple(steps))
+    steps += _steps_now(lane)
+    waits_for_the_switch = lane.paused and source.requested_at is None and not lane.polling
+    next_at = None if waits_for_the_switch else next_poll_at(source, state, now, policy)
+    return Explanation(next_at, tuple(steps))
 
 
 def span(seconds: float) -> str:
@@ -130,6 +148,30 @@ def _lane_steps(source: Source, state: HostState, now: datetime, policy: Policy)
     host = host_of(source) or "no host: the null lane"
     origin = delay_origin(source, policy)
     return [*steps, Step("lane", f"{host}, {delay:g} s between polls ({origin})")]
+
+
+def _steps_now(lane: LaneNow) -> list[Step]:
+    steps = []
+    if lane.polling:
+        steps.append(Step("in flight", "it is being polled right now"))
+    elif lane.ahead is not None:
+        steps.append(Step("lane position", _position(lane)))
+    elif lane.in_flight:
+        steps.append(Step("lane position", "another source of the lane is being polled right now"))
+    if lane.paused:
+        told = "the scheduler is switched off; only what is asked for by hand is polled"
+        steps.append(Step("paused", told))
+    if lane.outage is not None:
+        probes = "only probes and what is asked for by hand are polled"
+        steps.append(Step("outage", f"this machine seems cut off ({lane.outage}); {probes}"))
+    return steps
+
+
+def _position(lane: LaneNow) -> str:
+    told = {0: "next in its lane", 1: "1 source waits before it"}.get(
+        lane.ahead or 0, f"{lane.ahead} sources wait before it"
+    )
+    return f"{told}, one is being polled right now" if lane.in_flight else told
 
 
 def _told(length: timedelta) -> str:

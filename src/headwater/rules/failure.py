@@ -22,6 +22,11 @@ _KINDS: tuple[tuple[type[errors.FetchError], str], ...] = (
     (errors.NoContent, "no content"),
     (errors.TooExpensive, "too expensive"),
 )
+# the kinds that counts are kept of; statuses beyond these are rare
+KINDS = (
+    "401", "403", "404", "410", "429", "500", "502", "503", "504",
+    "DNS", "URL", *(name for _, name in _KINDS), "unexpected",
+)  # fmt: skip
 
 
 def classify(error: Exception) -> Failure:

@@ -14,7 +14,8 @@ from headwater.model import (
     Source,
     SourceType,
     Subject,
-    changed_source,
+    changed,
+    made,
 )
 from headwater.rules.admission import Known, Sifted, admit, last_seen, late_keys_after
 from headwater.rules.policy import HoldScope, Policy
@@ -44,19 +45,20 @@ def succeeded(
         changes |= _up_to_date(before, answer, now)
         if late_keys is not None:
             changes["late_keys_kept"] = not late_keys.forget_all
-    return Outcome(
-        before=before,
-        source=changed_source(before, changes),
-        kind=OutcomeKind.STORED if admission.posts else OutcomeKind.UNCHANGED,
-        started_at=started_at,
-        posts=admission.posts,
-        skipped=admission.skipped,
-        status=answer.status,
-        size=answer.size,
-        redirected_to=answer.redirected_to,
-        late_keys=late_keys,
-        dedupe_in_podcast=subject.dedupe_across_sources,
-    )
+    story = {
+        "before": before,
+        "source": changed(before, changes),
+        "kind": OutcomeKind.STORED if admission.posts else OutcomeKind.UNCHANGED,
+        "started_at": started_at,
+        "posts": admission.posts,
+        "skipped": admission.skipped,
+        "status": answer.status,
+        "size": answer.size,
+        "redirected_to": answer.redirected_to,
+        "late_keys": late_keys,
+        "dedupe_in_podcast": subject.dedupe_across_sources,
+    }
+    return made(Outcome, story)
 
 
 def failed(
@@ -205,7 +207,10 @@ def _hold(source: Source, failure: Failure, now: datetime, policy: Policy) -> Ho
         return None
     cap = backoff_cap(source, policy).total_seconds()
     length = timedelta(seconds=min(failure.hold_seconds, cap))
-    return Hold(until=now + length, set_at=now, reason=failure.message)
+    reason = failure.message
+    if failure.hold_host is not None:  # others share the host, but may not see this source's URL
+        reason = f"HTTP {failure.status} from {failure.hold_host}"
+    return Hold(until=now + length, set_at=now, reason=reason)
 
 
 def _hold_scope(source: Source, failure: Failure, policy: Policy) -> HoldScope:

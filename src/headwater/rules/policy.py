@@ -38,6 +38,8 @@ class Policy:
 
     def host_delay_seconds(self, host: str | None) -> float | None:
         """The delay set for a host: its own, else that of the longest wildcard, else None (P2)."""
+        if not self.host_overrides:
+            return None
         delays = (override.poll_delay_seconds for override in self._overrides(host))
         return next((delay for delay in delays if delay is not None), None)
 

@@ -45,15 +45,19 @@ def delay_seconds(own: float | None, type_: SourceType, host: str | None, policy
 
 def delay_origin(source: Source, policy: Policy) -> str:
     """Where a source's delay comes from, for people."""
-    host = host_of(source)
+    return origin_of_delay(source.poll_delay_seconds, source.type, host_of(source), policy)
+
+
+def origin_of_delay(own: float | None, type_: SourceType, host: str | None, policy: Policy) -> str:
+    """Which of its choices `delay_seconds` took, for people."""
     if host is None:
         return "the null lane has none"
-    if source.poll_delay_seconds is not None:
+    if own is not None:
         return "the source's own pollDelaySeconds"
     if policy.host_delay_seconds(host) is not None:
         return f"host-overrides for {host}"
-    if source.type in policy.type_delay_seconds:
-        return f"poll-delay-seconds.{source.type}"
+    if type_ in policy.type_delay_seconds:
+        return f"poll-delay-seconds.{type_}"
     return "the default"
 
 

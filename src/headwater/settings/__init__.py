@@ -148,8 +148,6 @@ def _is_override(path: KeyPath) -> bool:
 
 
 def _masked(path: KeyPath, value: object) -> object:
-    if isinstance(value, SecretBytes):
-        return "***"
     if path in SECRET_KEYS and isinstance(value, str):
         return masked(value)
     return _plain(value)
@@ -157,6 +155,8 @@ def _masked(path: KeyPath, value: object) -> object:
 
 def _plain(value: object) -> object:
     """Values that YAML and JSON can write."""
+    if isinstance(value, SecretBytes):
+        return "***"
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and value.is_integer():

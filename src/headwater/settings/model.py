@@ -136,6 +136,7 @@ class EncryptionSettings(Section):
     """The key that stored secrets are sealed with; None: the one kept beside the database."""
 
     master_key: MasterKey | None = None
+    old_master_keys: tuple[MasterKey, ...] = ()  # open what was sealed with them, seal nothing
 
 
 class LogSettings(Section):
@@ -152,6 +153,7 @@ class LimitSettings(Section):
     max_sources_per_user: Count = 100_000
     max_page_size: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 500
     max_event_streams_per_user: Count = 10
+    max_previews_per_user: Count = 4
 
 
 class Settings(Section):

@@ -11,7 +11,14 @@ from headwater.errors import ConfigError
 from headwater.rules.urls import masked
 from headwater.settings.shape import Path, dotted
 
-SECRET_KEYS = frozenset({("database-url",), ("fetch", "proxy"), ("encryption", "master-key")})
+SECRET_KEYS = frozenset(
+    {
+        ("database-url",),
+        ("fetch", "proxy"),
+        ("encryption", "master-key"),
+        ("encryption", "old-master-keys"),
+    }
+)
 _PLAIN = re.compile(r"[\w.*:<>\[\]-]+")
 _LONGEST = 60
 _SENTENCES = {

@@ -1,7 +1,7 @@
 """Store: opens the database, groups the tables, records what polls decided."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from headwater.errors import ConfigError, DatabaseUnavailable
 from headwater.model import Outcome
 from headwater.store.articles import Articles
 from headwater.store.batch import Batcher
+from headwater.store.census import Census
 from headwater.store.cleanup import Bite
 from headwater.store.database import Database, Session
 from headwater.store.facts import Facts
@@ -22,8 +23,11 @@ from headwater.store.polls import Polls
 from headwater.store.posts import Posts
 from headwater.store.record import record
 from headwater.store.rows import to_ms
+from headwater.store.secrets import Secrets
+from headwater.store.sessions import Sessions
 from headwater.store.sources import Sources
 from headwater.store.sqlite import SqliteDatabase
+from headwater.store.subscriptions import Subscriptions
 from headwater.store.tokens import Tokens
 
 _POSTS_PER_COMMIT = 1000
@@ -44,7 +48,14 @@ class Store:
         self.people = People(database)
         self.facts = Facts(database)
         self.tokens = Tokens(database)
+        self.sessions = Sessions(database)
+        self.subscriptions = Subscriptions(database)
+        self.secrets = Secrets(database)
+        self.census = Census(database)
         self.trouble: str | None = None  # why the last attempt to record did not work, if so
+        self.waiting = 0  # results that wait for a database that is away (K5)
+        # told of every commit of results: how many, and the seconds it took
+        self.on_commit: Callable[[int, float], None] = lambda _results, _seconds: None
         self._clock = clock
         self._record = Batcher(
             self._record_many, most=_POSTS_PER_COMMIT, weight=lambda o: 2 + len(o.posts)
@@ -80,21 +91,13 @@ class Store:
 
         A database that is away is waited for; DatabaseUnavailable means it stayed away (K5).
         """
-        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
-        attempt = 0
-        while True:
-            try:
-                stored = await self._record(outcome)
-            except DatabaseUnavailable as error:
-                self.trouble = str(error)
-                if self._clock.monotonic() >= deadline:
-                    raise
-                wait = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
-                await self._clock.sleep(wait)
-                attempt += 1
-            else:
-                self.trouble = None
-                return stored
+        try:
+            stored = await self._record(outcome)
+        except DatabaseUnavailable as error:
+            self.trouble = str(error)
+            stored = await self._record_later(outcome)
+        self.trouble = None
+        return stored
 
     async def flush(self, seconds: float) -> None:
         """Wait until what was handed in for recording is stored, its poll cut off or not (S8)."""
@@ -109,12 +112,34 @@ class Store:
         await asyncio.to_thread(self.database.release)
         await self.database.close()
 
-    async def _record_many(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
+    async def _record_later(self, outcome: Outcome) -> Outcome:
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        attempt = 0
+        self.waiting += 1
         try:
-            return await self.database.write(lambda session: record(session, outcomes))
+            while True:
+                wait = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+                await self._clock.sleep(wait)
+                try:
+                    return await self._record(outcome)
+                except DatabaseUnavailable as error:
+                    self.trouble = str(error)
+                    if self._clock.monotonic() >= deadline:
+                        raise
+                attempt += 1
+        finally:
+            self.waiting -= 1
+
+    async def _record_many(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
+        started = self._clock.monotonic()
+        try:
+            stored = await self.database.write(lambda session: record(session, outcomes))
         except Exception as error:  # noqa: BLE001 - one of them is bad; find out which (K5)
             if len(outcomes) == 1 or isinstance(error, DatabaseUnavailable):
                 return [error] * len(outcomes)
+        else:
+            self.on_commit(len(outcomes), self._clock.monotonic() - started)
+            return stored
         return [(await self._record_many([outcome]))[0] for outcome in outcomes]
 
 

@@ -3,22 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from headwater.errors import NotFound
-from headwater.model import Article, Post, Source
-from headwater.store.database import Database, Session
+from headwater.model import Article, Source
+from headwater.store.aggregation import Maker, aggregate, bites, unlinked
+from headwater.store.database import Database, Row, Session
+from headwater.store.parts import Part, Stretch, part_of
 from headwater.store.posts import count_by_source
-from headwater.store.rows import (
-    ARTICLE_COLUMNS,
-    POST_COLUMNS,
-    SOURCE_COLUMNS,
-    article_from,
-    columns,
-    content_of,
-    post_from,
-    source_from,
-    to_ms,
-)
+from headwater.store.rows import ARTICLE_COLUMNS, article_from, columns, to_ms
+
+_STATES = {None: "", True: " AND is_processed", False: " AND NOT is_processed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +35,27 @@ class Articles:
         podcast_id: str,
         *,
         created_after: datetime,
-        make: Callable[[Source, Sequence[Post]], Sequence[Article]],
+        make: Maker,
+        is_whole: Callable[[Source], bool] = lambda _: True,
     ) -> Aggregation:
-        """Make articles of a podcast's unlinked posts, in one transaction (A1, A3)."""
-        return await self._database.write(lambda s: _aggregate(s, podcast_id, created_after, make))
+        """Make articles of a podcast's unlinked posts, bite by bite (A1, A3).
+
+        What `make` is given at once is stored at once, links and all. The posts of a source that
+        is not whole may be given to it in several bites.
+        """
+        waiting = await self._database.read(lambda s: unlinked(s, podcast_id, created_after))
+        created: list[Article] = []
+        linked = 0
+        for bite in bites(waiting, is_whole):
+            work = partial(aggregate, podcast_id=podcast_id, post_ids=bite, make=make)
+            new, posts = await self._database.write(work)
+            created += new
+            linked += posts
+        return Aggregation(tuple(created), linked)
+
+    async def get(self, podcast_id: str, article_id: str) -> Article:
+        """An article of a podcast."""
+        return await self._database.read(lambda s: _article(s, podcast_id, article_id))
 
     async def newest(
         self,
@@ -54,7 +66,28 @@ class Articles:
         before: str | None = None,
     ) -> Sequence[Article]:
         """Articles of a podcast, newest first; `before` continues behind the last one."""
-        return await self._database.read(lambda s: _newest(s, podcast_id, processed, limit, before))
+        wanted = Stretch("podcast_id", podcast_id, limit, before, also=_STATES[processed])
+        return await self._database.read(lambda s: _newest(s, wanted))
+
+    async def page(
+        self,
+        podcast_id: str,
+        *,
+        processed: bool | None = None,
+        limit: int,
+        behind: str | None = None,
+        oldest_first: bool = False,
+    ) -> Part[Article]:
+        """Articles in either order; `behind` continues, and long ones make a page shorter."""
+        wanted = Stretch(
+            "podcast_id",
+            podcast_id,
+            limit,
+            behind,
+            oldest_first=oldest_first,
+            also=_STATES[processed],
+        )
+        return await self._database.read(lambda s: _page(s, wanted))
 
     async def mark_processed(
         self, podcast_id: str, article_ids: Sequence[str], now: datetime
@@ -69,71 +102,28 @@ class Articles:
         return await self._database.read(lambda s: count_by_source(s, "articles", source_ids))
 
 
-def _aggregate(
-    session: Session,
-    podcast_id: str,
-    created_after: datetime,
-    make: Callable[[Source, Sequence[Post]], Sequence[Article]],
-) -> Aggregation:
+def _article(session: Session, podcast_id: str, article_id: str) -> Article:
     rows = session.fetch(
-        f"""SELECT {columns(POST_COLUMNS)} FROM posts
-        WHERE podcast_id = :podcast AND NOT is_linked AND created_at >= :after
-        ORDER BY source_id, id""",
-        {"podcast": podcast_id, "after": to_ms(created_after)},
+        f"SELECT {columns(ARTICLE_COLUMNS)} FROM articles WHERE id = :id AND podcast_id = :podcast",
+        {"id": article_id, "podcast": podcast_id},
     )
-    posts: dict[str, list[Post]] = {}
-    for post in map(post_from, rows):
-        posts.setdefault(post.source_id, []).append(post)
-    created: list[Article] = []
-    for source in _sources(session, list(posts)):
-        made = make(source, posts[source.id])
-        created += [article for article in made if _keep(session, podcast_id, article)]
-    return Aggregation(tuple(created), len(rows))
+    if not rows:
+        raise NotFound(f"there is no article {article_id}")
+    return _with_posts(session, rows)[0]
 
 
-def _sources(session: Session, ids: Sequence[str]) -> list[Source]:
-    rows = session.fetch(
-        f"""SELECT {columns(SOURCE_COLUMNS)} FROM sources WHERE {session.among("id", "ids")}
-        ORDER BY created_at, id""",
-        {"ids": session.array(ids)},
-    )
-    return [source_from(row) for row in rows]
+def _newest(session: Session, wanted: Stretch) -> list[Article]:
+    sql = f"SELECT {columns(ARTICLE_COLUMNS)} FROM articles {wanted.sql(session.kind)}"
+    return _with_posts(session, session.fetch(sql, wanted.params))
 
 
-def _keep(session: Session, podcast_id: str, article: Article) -> bool:
-    """Store an article and its links; a hash that exists is linked to that article (A3)."""
-    row = content_of(article) | {"podcast_id": podcast_id}
-    created = session.execute(
-        f"""INSERT INTO articles ({columns(row)})
-        VALUES ({", ".join(":" + name for name in row)})
-        ON CONFLICT (source_id, content_hash) DO NOTHING""",
-        row,
-    )
-    params = {"source": article.source_id, "hash": article.content_hash}
-    sql = "SELECT id FROM articles WHERE source_id = :source AND content_hash = :hash"
-    article_id = session.fetch(sql, params)[0][0]
-    session.execute_many(
-        "INSERT INTO post_articles (post_id, article_id) VALUES (:post, :article) "
-        "ON CONFLICT DO NOTHING",
-        [{"post": post_id, "article": article_id} for post_id in article.post_ids],
-    )
-    session.execute(
-        f"UPDATE posts SET is_linked = TRUE WHERE {session.among('id', 'ids')}",
-        {"ids": session.array(article.post_ids)},
-    )
-    return created > 0
+def _page(session: Session, wanted: Stretch) -> Part[Article]:
+    rows, more = part_of(session, "articles", ARTICLE_COLUMNS, wanted)
+    return Part(tuple(_with_posts(session, rows)), more)
 
 
-def _newest(
-    session: Session, podcast_id: str, processed: bool | None, limit: int, before: str | None
-) -> list[Article]:
-    wanted = "" if processed is None else f" AND {'' if processed else 'NOT '}is_processed"
-    behind = "" if before is None else " AND id < :before"
-    rows = session.fetch(
-        f"""SELECT {columns(ARTICLE_COLUMNS)} FROM articles
-        WHERE podcast_id = :podcast{wanted}{behind} ORDER BY id DESC LIMIT :limit""",
-        {"podcast": podcast_id, "limit": limit, "before": before},
-    )
+def _with_posts(session: Session, rows: Sequence[Row]) -> list[Article]:
+    """Articles with the ids of the posts that they were made of."""
     articles = [article_from(row) for row in rows]
     links = session.fetch(
         f"""SELECT article_id, post_id FROM post_articles

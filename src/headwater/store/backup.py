@@ -19,10 +19,14 @@ TABLES = (
 )  # fmt: skip
 _PAGE = 2000
 _PAIRED = ("api_keys", "tombstones", "late_keys", "post_articles")  # keyed by their first two
-_NOT_COPIED = {"facts": ("poller",)}
-# What a restore takes away. Who polls is none of its business, and what hosts asked for stays:
-# a hold that is newer than the backup must still be obeyed (P3, P9).
-_REPLACED = dict.fromkeys(TABLES, "TRUE") | {"facts": "name <> 'poller'", "hosts": "FALSE"}
+_NOT_COPIED = {"facts": ("poller", "retired_master_keys")}
+# What a restore takes away. Who polls and which master keys were rotated out is none of its
+# business, and what hosts asked for stays: a hold that is newer than the backup must still be
+# obeyed (P3, P9).
+_REPLACED = dict.fromkeys(TABLES, "TRUE") | {
+    "facts": "name NOT IN ('poller', 'retired_master_keys')",
+    "hosts": "FALSE",
+}
 
 
 async def back_up(database: Database, target: Path) -> int:

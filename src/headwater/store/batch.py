@@ -6,11 +6,13 @@ polls and an idle one waits for nobody.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_Call = tuple[Any, asyncio.Future[Any]]  # what was handed in, and who waits for what becomes of it
 _GATHER_SECONDS = 0.005
+_AT_ONCE = 4  # callers that go on in one turn of the event loop: all would hold it up (H2)
 
 
 class Batcher(Generic[Item, Result]):
@@ -28,6 +30,7 @@ class Batcher(Generic[Item, Result]):
         self._weight = weight
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._worker: asyncio.Task[None] | None = None
+        self._settling: set[asyncio.Task[None]] = set()
 
     async def __call__(self, item: Item) -> Result:
         """Join the next batch and answer what it brought for this item."""
@@ -69,10 +72,25 @@ class Batcher(Generic[Item, Result]):
             results = await self._run([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - it belongs to the callers, every one of them
             results = [error] * len(batch)
-        for (_, future), result in zip(batch, results, strict=True):
-            if future.done():  # the caller was cancelled meanwhile
-                continue
-            if isinstance(result, Exception):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+        if len(batch) <= _AT_ONCE:
+            _settle(batch, results)
+            return
+        settling = asyncio.create_task(_settle_in_turns(batch, results))  # the next batch goes on
+        self._settling.add(settling)
+        settling.add_done_callback(self._settling.discard)
+
+
+async def _settle_in_turns(batch: Sequence[_Call], results: Sequence[Any]) -> None:
+    for first in range(0, len(batch), _AT_ONCE):
+        _settle(batch[first : first + _AT_ONCE], results[first : first + _AT_ONCE])
+        await asyncio.sleep(0)
+
+
+def _settle(batch: Sequence[_Call], results: Sequence[Any]) -> None:
+    for (_, future), result in zip(batch, results, strict=True):
+        if future.done():  # the caller was cancelled meanwhile
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

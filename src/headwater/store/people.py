@@ -7,6 +7,7 @@ from headwater.errors import NotFound, UsageError
 from headwater.model import Podcast, SealedSecret, User
 from headwater.store.database import Database, Session
 from headwater.store.rows import podcast_from, to_ms, user_from
+from headwater.store.secrets import refuse_retired
 
 _PODCAST = "id, user_id, name, created_at, max_article_age_days, dedupe_across_sources"
 
@@ -58,18 +59,55 @@ class People:
         rows = await self._database.read(lambda s: s.fetch(sql, {"user": user_id}))
         return [podcast_from(row) for row in rows]
 
+    async def podcasts_page(
+        self, user_id: str, limit: int, *, after: tuple[object, ...] | None = None
+    ) -> Sequence[Podcast]:
+        """A user's podcasts, oldest first; `after` continues behind a moment and an id."""
+        behind = "" if after is None else " AND (created_at, id) > (:at, :id)"
+        at, id_ = after or (None, None)
+        params = {"user": user_id, "limit": limit, "at": at, "id": id_}
+        sql = f"""SELECT {_PODCAST} FROM podcasts WHERE user_id = :user{behind}
+            ORDER BY created_at, id LIMIT :limit"""
+        rows = await self._database.read(lambda s: s.fetch(sql, params))
+        return [podcast_from(row) for row in rows]
+
+    async def first_podcasts(self, limit: int) -> Sequence[Podcast]:
+        """The oldest podcasts of all users."""
+        sql = f"SELECT {_PODCAST} FROM podcasts ORDER BY created_at, id LIMIT :limit"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"limit": limit}))
+        return [podcast_from(row) for row in rows]
+
     async def podcast(self, user_id: str, name_or_id: str) -> Podcast:
         """A user's podcast with this id or name."""
         return await self._database.read(lambda s: _podcast(s, user_id, name_or_id))
+
+    async def podcast_of(
+        self, user_name: str, podcast_name: str, *, only: str | None = None
+    ) -> Podcast:
+        """A podcast by its user's id or name and its own; `only`: the one user that exists (U2)."""
+        return await self._database.read(lambda s: _podcast_of(s, user_name, podcast_name, only))
+
+    async def podcast_with(self, podcast_id: str) -> Podcast:
+        """The podcast with this id, whoever owns it."""
+        sql = f"SELECT {_PODCAST} FROM podcasts WHERE id = :id"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"id": podcast_id}))
+        if not rows:
+            raise NotFound(f"there is no podcast {podcast_id!r}")
+        return podcast_from(rows[0])
 
     async def save_podcast(self, podcast: Podcast) -> None:
         """Store a podcast, new or changed."""
         await self._database.write(lambda s: _save_podcast(s, podcast))
 
+    async def change_podcast(self, podcast: Podcast) -> None:
+        """Store what changed of a podcast that is there."""
+        await self._database.write(lambda s: _change_podcast(s, podcast))
+
     async def remove_podcast(self, podcast_id: str) -> None:
         """Delete a podcast and all that belongs to it."""
         sql = "DELETE FROM podcasts WHERE id = :id"
-        await self._database.write(lambda s: s.execute(sql, {"id": podcast_id}))
+        if not await self._database.write(lambda s: s.execute(sql, {"id": podcast_id})):
+            raise NotFound(f"there is no podcast {podcast_id!r}")
 
     async def set_key(
         self, user_id: str, provider: str, sealed: SealedSecret, now: datetime
@@ -132,6 +170,13 @@ def _refuse_taken(session: Session, user: User) -> None:
         raise UsageError(f"there is a user {user.name!r} already", field="name")
 
 
+def _podcast_of(session: Session, user_name: str, podcast_name: str, only: str | None) -> Podcast:
+    user = _user(session, user_name if only is None else only)
+    if only is not None and user_name not in (user.id, user.name):
+        raise NotFound(f"there is no user {user_name!r}")
+    return _podcast(session, user.id, podcast_name)
+
+
 def _podcast(session: Session, user_id: str, name_or_id: str) -> Podcast:
     sql = f"""SELECT {_PODCAST} FROM podcasts
         WHERE user_id = :user AND (id = :name OR name = :name)
@@ -143,19 +188,11 @@ def _podcast(session: Session, user_id: str, name_or_id: str) -> Podcast:
 
 
 def _save_podcast(session: Session, podcast: Podcast) -> None:
-    params = {
-        "id": podcast.id,
-        "user": podcast.user_id,
-        "name": podcast.name,
-        "now": to_ms(podcast.created_at),
-        "days": podcast.max_article_age_days,
-        "dedupe": podcast.dedupe_across_sources,
-    }
-    taken = session.fetch(
-        "SELECT id FROM podcasts WHERE user_id = :user AND name = :name AND id <> :id", params
-    )
-    if taken:
-        raise UsageError(f"there is a podcast {podcast.name!r} already", field="name")
+    params = _podcast_row(podcast)
+    lock = " FOR KEY SHARE" if session.kind == "postgres" else ""
+    if not session.fetch(f"SELECT id FROM users WHERE id = :user{lock}", params):
+        raise NotFound(f"there is no user {podcast.user_id!r}")
+    _refuse_taken_podcast(session, podcast)
     session.execute(
         """INSERT INTO podcasts (id, user_id, name, created_at, max_article_age_days,
             dedupe_across_sources)
@@ -165,6 +202,31 @@ def _save_podcast(session: Session, podcast: Podcast) -> None:
             dedupe_across_sources = excluded.dedupe_across_sources""",
         params,
     )
+
+
+def _change_podcast(session: Session, podcast: Podcast) -> None:
+    _refuse_taken_podcast(session, podcast)
+    sql = """UPDATE podcasts SET name = :name, max_article_age_days = :days,
+        dedupe_across_sources = :dedupe WHERE id = :id"""
+    if not session.execute(sql, _podcast_row(podcast)):
+        raise NotFound(f"there is no podcast {podcast.id!r}")
+
+
+def _refuse_taken_podcast(session: Session, podcast: Podcast) -> None:
+    sql = "SELECT id FROM podcasts WHERE user_id = :user AND name = :name AND id <> :id"
+    if session.fetch(sql, _podcast_row(podcast)):
+        raise UsageError(f"there is a podcast {podcast.name!r} already", field="name")
+
+
+def _podcast_row(podcast: Podcast) -> dict[str, object]:
+    return {
+        "id": podcast.id,
+        "user": podcast.user_id,
+        "name": podcast.name,
+        "now": to_ms(podcast.created_at),
+        "days": podcast.max_article_age_days,
+        "dedupe": podcast.dedupe_across_sources,
+    }
 
 
 def _set_key(
@@ -179,6 +241,7 @@ def _set_key(
             created_at = excluded.created_at""",
         params | {"key_id": sealed.key_id, "nonce": sealed.nonce, "ciphertext": sealed.ciphertext},
     )
+    refuse_retired(session, sealed.key_id)
     if provider != "x":
         return 0
     # a poll under way has no key, or the old one: its result must not pass for the answer (D4)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from headwater.model import Outcome, Post, Subject
 from headwater.rules.admission import Known, Sifted, link_mark, mark
 from headwater.store.database import Database, Session
+from headwater.store.parts import Part, Stretch, part_of
 from headwater.store.rows import POST_COLUMNS, columns, content_of, post_from
 
 
@@ -29,17 +30,23 @@ class Posts:
         before: str | None = None,
     ) -> Sequence[Post]:
         """Posts of a podcast or source, newest first; `before` continues behind the last one."""
-        params = {"podcast": podcast_id, "source": source_id, "limit": limit, "before": before}
-        named = {
-            "podcast_id = :podcast": podcast_id,
-            "source_id = :source": source_id,
-            "id < :before": before,
-        }
-        where = " AND ".join(sql for sql, value in named.items() if value is not None) or "TRUE"
-        sql = f"""SELECT {columns(POST_COLUMNS)} FROM posts
-            WHERE {where} ORDER BY id DESC LIMIT :limit"""
-        rows = await self._database.read(lambda s: s.fetch(sql, params))
+        wanted = _newest(podcast_id, source_id, limit, before)
+        sql = f"SELECT {columns(POST_COLUMNS)} FROM posts "
+        rows = await self._database.read(lambda s: s.fetch(sql + wanted.sql(s.kind), wanted.params))
         return [post_from(row) for row in rows]
+
+    async def page(
+        self,
+        *,
+        podcast_id: str | None = None,
+        source_id: str | None = None,
+        limit: int,
+        before: str | None = None,
+    ) -> Part[Post]:
+        """The same for a page, which long posts make shorter."""
+        wanted = _newest(podcast_id, source_id, limit, before)
+        rows, more = await self._database.read(lambda s: part_of(s, "posts", POST_COLUMNS, wanted))
+        return Part(tuple(post_from(row) for row in rows), more)
 
     async def counts(self, source_ids: Sequence[str]) -> Mapping[str, int]:
         """How many posts each of these sources has."""
@@ -91,7 +98,7 @@ def insert(session: Session, outcomes: Iterable[Outcome]) -> None:
 
 
 def count_by_source(session: Session, table: str, source_ids: Sequence[str]) -> dict[str, int]:
-    """How many rows of posts or articles each source has."""
+    """How many rows of a table each source has."""
     sql = f"""SELECT source_id, count(*) FROM {table}
         WHERE {session.among("source_id", "ids")} GROUP BY source_id"""
     return dict(session.fetch(sql, {"ids": session.array(source_ids)}))
@@ -108,6 +115,16 @@ def bury(session: Session, rows: Sequence[tuple[str, str, str, str]]) -> None:
         f"DELETE FROM posts WHERE {session.among('id', 'ids')}",
         {"ids": session.array(row[0] for row in rows)},
     )
+
+
+def _newest(
+    podcast_id: str | None, source_id: str | None, limit: int, before: str | None
+) -> Stretch:
+    """A source's posts, else a podcast's."""
+    if source_id is not None:
+        return Stretch("source_id", source_id, limit, before)
+    assert podcast_id is not None
+    return Stretch("podcast_id", podcast_id, limit, before)
 
 
 def _late_keys(session: Session, source_id: str, sifted: Sifted) -> frozenset[str]:

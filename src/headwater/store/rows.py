@@ -17,11 +17,11 @@ from headwater.model import (
     SourceType,
     User,
     Validators,
-    source_of,
+    made,
 )
 from headwater.store.database import Row
 
-_TYPES = {kind.value: kind for kind in SourceType}
+SOURCE_TYPES = {kind.value: kind for kind in SourceType}
 _FAILURE_TYPES: dict[str | None, FailureType | None] = {kind.value: kind for kind in FailureType}
 _FAILURE_TYPES[None] = None
 _NO_VALIDATORS = Validators()
@@ -79,18 +79,25 @@ def source_from(row: Row) -> Source:
         permanent_failures, permanent_kind, etag, last_modified, body_hash, seen_keys,
         late_keys_kept, hold_until, hold_set_at, hold_reason, generation,
     ) = row  # fmt: skip
-    return source_of((
-        id_, podcast_id, _TYPES[type_], url, moment(created_at), label, bool(enabled),
-        interval, delay, max_failures, max_backoff_hours, late_entry_hours,
-        None if aggregate is None else bool(aggregate), bool(include_history),
-        from_ms(last_polled), from_ms(last_success_at), last_seen_id, failures,
-        _FAILURE_TYPES[failure_type], from_ms(failing_since),
-        last_error, disabled_reason, host, bool(first_poll_done), from_ms(requested_at),
-        permanent_failures, permanent_kind,
-        Validators(etag, last_modified) if etag or last_modified else _NO_VALIDATORS, body_hash,
-        tuple(json.loads(seen_keys)) if seen_keys else (), bool(late_keys_kept),
-        hold_from(hold_until, hold_set_at, hold_reason), generation,
-    ))  # fmt: skip
+    validators = Validators(etag, last_modified) if etag or last_modified else _NO_VALIDATORS
+    return made(Source, {
+        "id": id_, "podcast_id": podcast_id, "type": SOURCE_TYPES[type_], "url": url,
+        "created_at": moment(created_at), "label": label, "enabled": bool(enabled),
+        "poll_interval_minutes": interval, "poll_delay_seconds": delay,
+        "max_failures": max_failures, "max_backoff_hours": max_backoff_hours,
+        "late_entry_hours": late_entry_hours,
+        "aggregate": None if aggregate is None else bool(aggregate),
+        "include_history": bool(include_history), "last_polled": from_ms(last_polled),
+        "last_success_at": from_ms(last_success_at), "last_seen_id": last_seen_id,
+        "consecutive_failures": failures, "last_failure_type": _FAILURE_TYPES[failure_type],
+        "failing_since": from_ms(failing_since), "last_error": last_error,
+        "disabled_reason": disabled_reason, "host": host, "first_poll_done": bool(first_poll_done),
+        "requested_at": from_ms(requested_at), "permanent_failures": permanent_failures,
+        "permanent_kind": permanent_kind, "validators": validators, "body_hash": body_hash,
+        "seen_keys": tuple(json.loads(seen_keys)) if seen_keys else (),
+        "late_keys_kept": bool(late_keys_kept),
+        "hold": hold_from(hold_until, hold_set_at, hold_reason), "generation": generation,
+    })  # fmt: skip
 
 
 def settings_of(source: Source) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Sources: settings, state, and which are due."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -12,10 +11,13 @@ from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds, hold_seconds, lane_name
 from headwater.rules.schedule import CLOCK_TOLERANCE, backoff_cap_minutes, effective_minutes
 from headwater.rules.urls import url_host
+from headwater.store import source_bites as bites
+from headwater.store import source_orders as orders
 from headwater.store.batch import Batcher
 from headwater.store.database import Database, Row, Session
 from headwater.store.rows import (
     SOURCE_COLUMNS,
+    SOURCE_TYPES,
     columns,
     hold_from,
     moment,
@@ -24,9 +26,15 @@ from headwater.store.rows import (
     state_of,
     to_ms,
 )
+from headwater.store.source_bites import Tally
+from headwater.store.source_filter import SourceFilter, conditions_of, like
 
+__all__ = ["Position", "SourceFilter", "Sources", "Tally"]
+
+Position = tuple[int, str]  # of a source in lists: the moment it was added, and its id
 log = get_logger()
 _SELECT = f"SELECT {columns(SOURCE_COLUMNS, 's')} FROM sources s"
+_PLACES = "SELECT s.created_at, s.id FROM sources s"
 _UPDATE = (
     "UPDATE sources SET "
     + ", ".join(f"{name} = :{name}" for name in SOURCE_COLUMNS if name != "id")
@@ -52,18 +60,6 @@ _DUE = """
         s.max_backoff_hours, p.user_id
     FROM sources s JOIN podcasts p ON p.id = s.podcast_id
 """
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFilter:
-    """Which sources a person wants to see; None: no matter."""
-
-    podcast_id: str | None = None
-    type: SourceType | None = None
-    enabled: bool | None = None
-    host: str | None = None
-    url: str | None = None
-    text: str | None = None  # part of URL or label
 
 
 class Sources:
@@ -97,27 +93,57 @@ class Sources:
 
     async def subject(self, source_id: str) -> Subject | None:
         """A source as it is now, with what its podcast says; None if it is gone."""
+        found = (await self._load_many([source_id]))[0]
+        if isinstance(found, StoreError):
+            raise found
+        return found
+
+    async def subject_for_poll(self, source_id: str) -> Subject | None:
+        """The same, read together with those of other polls; people do not wait for these."""
         return await self._load(source_id)
 
     async def get(self, source_id: str) -> Source:
         """A source as it is now."""
-        subject = await self._load(source_id)
+        subject = await self.subject(source_id)
         if subject is None:
             raise NotFound(f"there is no source {source_id}")
         return subject.source
 
+    async def known(self, ids: Iterable[str]) -> Mapping[str, Source]:
+        """Those of these sources that there are, by their ids."""
+        found = await self._load_many(sorted(set(ids)))
+        return {one.source.id: one.source for one in found if isinstance(one, Subject)}
+
     async def find(
-        self, wanted: SourceFilter, *, limit: int, after: tuple[int, str] | None = None
+        self, wanted: SourceFilter, *, limit: int, after: Position | None = None
     ) -> Sequence[Source]:
         """Sources in the order they were added; `after` continues behind the last one."""
         return await self._database.read(lambda s: _listed(s, wanted, limit, after))
+
+    async def page(
+        self,
+        wanted: SourceFilter,
+        order: orders.SourceOrder,
+        *,
+        limit: int,
+        after: orders.Place | None = None,
+        many: bool = False,
+    ) -> orders.Listing:
+        """A page of sources in any order; `many`: there are more than are quickly sorted."""
+        return await self._database.read(
+            lambda s: orders.listed(s, wanted, order, limit=limit, after=after, many=many)
+        )
+
+    async def count_up_to(self, wanted: SourceFilter, most: int) -> int:
+        """How many sources fit, counted up to a number that is enough to know."""
+        return await self._database.read(lambda s: orders.count_up_to(s, wanted, most))
 
     async def named(self, wanted: str) -> Sequence[Source]:
         """The source with this id, else those with this URL, else those whose id begins so."""
         attempts = (
             ("s.id = :wanted", wanted),
             ("s.url = :wanted", wanted),
-            ("s.id LIKE :wanted ESCAPE '!'", f"{_like(wanted)}%"),
+            ("s.id LIKE :wanted ESCAPE '!'", f"{like(wanted)}%"),
         )
         for condition, value in attempts:
             sql, params = f"{_SELECT} WHERE {condition} LIMIT 10", {"wanted": value}
@@ -126,11 +152,42 @@ class Sources:
                 return [source_from(row) for row in rows]
         return []
 
-    async def add_many(self, sources: Sequence[Source]) -> None:
-        """Store new sources, all or none."""
-        await self._database.write(
-            lambda s: s.insert_rows("sources", [settings_of(x) | state_of(x) for x in sources])
-        )
+    async def ids(
+        self, wanted: SourceFilter, *, limit: int, after: Position | None = None
+    ) -> Sequence[Position]:
+        """Where sources stand in the list, moment and id; `after` continues behind the last one."""
+        return await self._database.read(lambda s: _places(s, wanted, limit, after))
+
+    async def first_unknown(self, podcast_id: str, ids: Sequence[str]) -> str | None:
+        """The first of these ids that no source of the podcast has."""
+        return await self._database.read(lambda s: bites.first_unknown(s, podcast_id, ids))
+
+    async def refuse_too_many(self, user_id: str, more: int, most: int) -> None:
+        """Raise TooMuch if a user would have more than `most` sources (U8)."""
+        await self._database.read(lambda s: bites.refuse_too_many(s, user_id, more, most))
+
+    async def add_many(self, sources: Sequence[Source], *, most: int | None = None) -> None:
+        """Store new sources, all or none; no user gets beyond `most` (U8)."""
+        await self._database.write(lambda s: bites.add(s, sources, most))
+
+    async def edit_many(
+        self, wanted: SourceFilter, ids: Sequence[str], change: Callable[[Source], Source]
+    ) -> Tally:
+        """Change those of these sources that still fit, in one transaction."""
+        return await self._database.write(lambda s: bites.edit(s, wanted, ids, change))
+
+    async def request_many(self, wanted: SourceFilter, ids: Sequence[str], now: datetime) -> Tally:
+        """Ask for polls of those of these sources that still fit (S9)."""
+        at = to_ms(now) or 0
+        return await self._database.write(lambda s: bites.request(s, wanted, ids, at))
+
+    async def weights(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """How many rows of other tables go with each of these sources."""
+        return await self._database.read(lambda s: bites.weights(s, ids))
+
+    async def remove_many(self, wanted: SourceFilter, ids: Sequence[str]) -> Tally:
+        """Delete those of these sources that still fit, in one transaction."""
+        return await self._database.write(lambda s: bites.remove(s, wanted, ids))
 
     async def edit(self, source_id: str, change: Callable[[Source], Source]) -> Source:
         """Change a source as it is now, in one transaction."""
@@ -183,7 +240,7 @@ def _due(
     """The SQL twin of `rules.schedule.is_due`, lane by lane; a property test ties the two."""
     found = []
     for row in session.fetch(f"{_DUE} WHERE s.id IN ({ids})", params):
-        if hold_seconds(hold_from(row[0], row[1], None), now) > 0:
+        if row[0] is not None and hold_seconds(hold_from(row[0], row[1], None), now) > 0:
             continue
         try:
             found.append(_due_source(row[2:], policy))
@@ -195,9 +252,11 @@ def _due(
 
 
 def _due_source(row: Row, policy: Policy) -> DueSource:
-    id_, type_name, url, host, own_delay, requested_at, last_polled, *numbers, user_id = row
-    interval, failures, own_cap = numbers
-    type_ = SourceType(type_name)
+    (
+        id_, type_name, url, host, own_delay, requested_at, last_polled,
+        interval, failures, own_cap, user_id,
+    ) = row  # fmt: skip
+    type_ = SOURCE_TYPES[type_name]
     if host is None and type_ is not SourceType.TWITTER:
         host = url_host(url)  # a row that came in by another way
     minutes = effective_minutes(interval, failures, backoff_cap_minutes(own_cap, policy))
@@ -239,46 +298,35 @@ def _edited(session: Session, source_id: str, change: Callable[[Source], Source]
 
 
 def _listed(
-    session: Session, wanted: SourceFilter, limit: int, after: tuple[int, str] | None
+    session: Session, wanted: SourceFilter, limit: int, after: Position | None
 ) -> list[Source]:
-    conditions, params = _conditions(wanted)
+    sql, params = _in_order(wanted, limit, after)
+    return [source_from(row) for row in session.fetch(f"{_SELECT} {sql}", params)]
+
+
+def _places(
+    session: Session, wanted: SourceFilter, limit: int, after: Position | None
+) -> list[Position]:
+    sql, params = _in_order(wanted, limit, after)
+    return [(at, id_) for at, id_ in session.fetch(f"{_PLACES} {sql}", params)]
+
+
+def _in_order(
+    wanted: SourceFilter, limit: int, after: Position | None
+) -> tuple[str, dict[str, object]]:
+    """The end of a statement that lists: what to leave out, in which order, how much."""
+    conditions, params = conditions_of(wanted)
     if after is not None:
         conditions.append("(s.created_at, s.id) > (:after_at, :after_id)")
         params |= {"after_at": after[0], "after_id": after[1]}
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    sql = f"{_SELECT}{where} ORDER BY s.created_at, s.id LIMIT :limit"
-    return [source_from(row) for row in session.fetch(sql, params | {"limit": limit})]
-
-
-def _conditions(wanted: SourceFilter) -> tuple[list[str], dict[str, object]]:
-    named = {
-        "s.podcast_id = :podcast_id": wanted.podcast_id,
-        "s.type = :type": wanted.type and wanted.type.value,
-        "s.enabled = :enabled": wanted.enabled,
-        "s.host = :host": wanted.host,
-        "s.url = :url": wanted.url,
-    }
-    conditions = [sql for sql, value in named.items() if value is not None]
-    params: dict[str, object] = {
-        sql.rpartition(":")[2]: value for sql, value in named.items() if value is not None
-    }
-    if wanted.text is not None:
-        conditions.append(
-            "(lower(s.url) LIKE :text ESCAPE '!' OR lower(s.label) LIKE :text ESCAPE '!')"
-        )
-        params["text"] = f"%{_like(wanted.text.lower())}%"
-    return conditions, params
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{where} ORDER BY s.created_at, s.id LIMIT :limit", params | {"limit": limit}
 
 
 def _bring_back(session: Session, params: Mapping[str, int | None]) -> int:
     sql = """UPDATE sources SET last_polled = :now
         WHERE enabled AND default_cap = {capped} AND last_polled > :limit"""
     return sum(session.execute(sql.format(capped=c), params) for c in ("TRUE", "FALSE"))
-
-
-def _like(text: str) -> str:
-    """Text as part of a LIKE pattern that is escaped with `!`."""
-    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 def _fetch(session: Session, *, sql: str, params: Mapping[str, str]) -> list[Row]:

@@ -16,7 +16,8 @@ T = TypeVar("T")
 _BUSY_SECONDS = 5
 _WAL_ATTEMPTS = 5
 _VALUES_PER_STATEMENT = 4000
-_CHUNK_SIZES = (512, 128, 32, 8, 1)  # few, so that statements are found in the driver's cache
+# few, so that statements are found in the driver's cache, and so that few of them make any number
+_CHUNK_SIZES = (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
 _CHECKED_BYTES = 64 << 20
 _TOLD_LENGTH = 300  # an error can quote a whole row
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -1,0 +1,265 @@
+"""The API while the scheduler polls at full speed: how long answers take, route by route.
+
+python -m bench.api_latency [SECONDS] [REQUESTS_PER_SECOND] [SOURCES]
+
+A real `headwater serve` polls sources of which every single one is due, and answers a client that
+asks at a constant rate. A request counts from the moment it should have been sent.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import aiohttp
+import uvloop
+
+from bench import web
+from headwater.app import App, open_app
+from headwater.model import Outcome, OutcomeKind, Post, Source, SourceType, Validators
+from headwater.operations.articles import aggregate
+from headwater.rules.admission import content_hash, timed_id
+from headwater.settings import load_settings
+
+WEB_PORT = 18490
+HOSTS = 2000
+POSTS, POSTS_PER_SOURCE = 10_000, 20
+WARM_UP_SECONDS = 3.0
+LIMIT_MS = 100.0
+CPU = "process_cpu_seconds_total"
+BASE = "/api/users/default/podcasts/default"
+ROUTES = {
+    "list sources": f"{BASE}/sources?limit=50",
+    "list failing sources": f"{BASE}/sources?health=failing",
+    "show a source": f"{BASE}/sources/source-{{n}}",
+    "explain a source": f"{BASE}/sources/source-{{n}}/explain",
+    "polls of a source": f"{BASE}/sources/source-{{n}}/polls",
+    "posts of a source": f"{BASE}/sources/source-{{few}}/posts",
+    "posts of a podcast": f"{BASE}/posts?limit=50",
+    "unprocessed articles": f"{BASE}/articles?processed=false",
+    "list hosts": "/api/hosts",
+    "show a host": "/api/hosts/{host}",
+    "health": "/api/health",
+    "metrics": "/metrics",
+}
+
+
+@dataclass
+class Asked:
+    """What came of the requests to one route."""
+
+    path: str
+    milliseconds: list[float] = field(default_factory=list)
+
+    def at(self, share: float) -> float:
+        ordered = sorted(self.milliseconds)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+async def measure(seconds: float, rate: float, sources: int, folder: Path) -> None:
+    """Fill a database, serve from it, ask, and print one table."""
+    url = f"sqlite:///{folder / 'bench.db'}"
+    options = {"app.database-url": url, "app.fetch.allow-private-networks": True}
+    async with open_app(load_settings(options=options, environ={})) as app:
+        await fill(app, sources)
+    async with serving(url, folder) as base, aiohttp.ClientSession(base) as session:
+        routes = await routes_there(session)
+        await ask(session, routes, WARM_UP_SECONDS, rate, sources)
+        for asked in routes.values():
+            asked.milliseconds.clear()
+        before, cpu = await polls_so_far(session), await number(session, CPU)
+        started = time.perf_counter()
+        await ask(session, routes, seconds, rate, sources)
+        spent = time.perf_counter() - started
+        polled, cpu = await polls_so_far(session) - before, await number(session, CPU) - cpu
+        left = await number(session, "headwater_sources_due")
+    async with open_app(load_settings(options=options, environ={})) as app:
+        await check(app, sources, int(before + polled))
+    show(routes, polled / spent, cpu / spent, left)
+
+
+async def fill(app: App, sources: int) -> None:
+    """Sources that were polled before and are all due, some of them with posts and articles."""
+    now = app.clock.now()
+    long_ago = now - timedelta(days=1)
+    made = [
+        Source(
+            id=f"source-{n}",
+            podcast_id="default",
+            type=SourceType.RSS,
+            url=f"http://{web.address(n % HOSTS)}:{WEB_PORT}/{n}.xml",
+            created_at=long_ago + timedelta(milliseconds=n),
+            host=web.address(n % HOSTS),
+            last_polled=long_ago,
+            first_poll_done=True,
+            last_success_at=long_ago,
+            validators=Validators(etag='"1"'),
+            poll_interval_minutes=600,
+        )
+        for n in range(sources)
+    ]
+    await app.store.sources.add_many(made)
+    for source in made[: POSTS // POSTS_PER_SOURCE]:
+        posts = tuple(a_post(source, n) for n in range(POSTS_PER_SOURCE))
+        await app.store.record(
+            Outcome(source, source, OutcomeKind.STORED, started_at=now, posts=posts)
+        )
+    podcast = (await app.store.people.podcasts("default"))[0]
+    await aggregate(app.store, podcast, now, app.policy)
+
+
+def a_post(source: Source, number: int) -> Post:
+    body = f"{source.id} {number} " + "The river rose by a few centimetres over night. " * 20
+    digest = content_hash(body)
+    at = source.created_at + timedelta(seconds=number)
+    return Post(
+        id=timed_id(at, source.id, digest),
+        source_id=source.id,
+        title=f"Level {number}",
+        body=body,
+        url=f"https://example.org/{source.id}/{number}",
+        published_at=at,
+        author="Ada",
+        content_hash=digest,
+        created_at=at,
+    )
+
+
+@contextlib.asynccontextmanager
+async def serving(url: str, folder: Path) -> AsyncIterator[str]:
+    """`headwater serve` in a process of its own; its log goes nowhere, as fast as it likes."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environ = {
+        **os.environ,
+        "APP__DATABASE_URL": url,
+        "APP__FETCH__ALLOW_PRIVATE_NETWORKS": "true",
+        "APP__SERVER__PORT": str(port),
+    }
+    command = [sys.executable, "-m", "headwater", "serve"]
+    with subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.DEVNULL) as process:
+        try:
+            await answering(port)
+            yield f"http://127.0.0.1:{port}"
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 60) == 0
+        finally:
+            process.kill()
+
+
+async def answering(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            assert time.monotonic() < deadline, "the server does not come up"
+            await asyncio.sleep(0.1)
+        else:
+            writer.close()
+            return
+
+
+async def routes_there(session: aiohttp.ClientSession) -> dict[str, Asked]:
+    """The routes that this version has."""
+    found = {}
+    for name, path in ROUTES.items():
+        async with session.get(spelled(path, 0)) as answer:
+            if answer.status == 200:
+                found[name] = Asked(path)
+            else:
+                print(f"left out: {name} (answers {answer.status})")
+    return found
+
+
+async def ask(
+    session: aiohttp.ClientSession,
+    routes: dict[str, Asked],
+    seconds: float,
+    rate: float,
+    sources: int,
+) -> None:
+    """Ask all routes in turn at a constant rate, however long answers take."""
+    started = time.perf_counter()
+    waiting = []
+    for n in range(int(seconds * rate)):
+        asked = list(routes.values())[n % len(routes)]
+        due = started + n / rate
+        await asyncio.sleep(max(due - time.perf_counter(), 0))
+        number = n * 7919 % sources
+        waiting.append(asyncio.create_task(one(session, asked, number, due)))
+    await asyncio.gather(*waiting)
+
+
+async def one(session: aiohttp.ClientSession, asked: Asked, number: int, due: float) -> None:
+    async with session.get(spelled(asked.path, number)) as answer:
+        body = await answer.read()
+        assert answer.status == 200, (asked.path, answer.status, body)
+    asked.milliseconds.append((time.perf_counter() - due) * 1000)
+
+
+def spelled(path: str, number: int) -> str:
+    few = number % (POSTS // POSTS_PER_SOURCE)
+    return path.format(n=number, few=few, host=web.address(number % HOSTS))
+
+
+async def polls_so_far(session: aiohttp.ClientSession) -> float:
+    """All polls that ended; none may have failed."""
+    assert await number(session, 'headwater_polls_total{outcome="failed",type="rss"}') == 0
+    return await number(session, 'headwater_polls_total{outcome="unchanged",type="rss"}')
+
+
+async def number(session: aiohttp.ClientSession, sample: str) -> float:
+    async with session.get("/metrics") as answer:
+        text = await answer.text()
+    found = re.search(rf"^{re.escape(sample)} (\S+)$", text, re.MULTILINE)
+    assert found is not None, sample
+    return float(found[1])
+
+
+async def check(app: App, sources: int, polls: int) -> None:
+    """What was counted must have been stored, and nothing must have failed."""
+    counts = await app.store.sources.counts()
+    assert counts == {"sources": sources, "enabled": sources, "failing": 0}, counts
+    sql = "SELECT count(*), count(DISTINCT source_id) FROM polls WHERE outcome = 'unchanged'"
+    stored, polled = (await app.store.database.read(lambda s: s.fetch(sql)))[0]
+    assert stored >= polls, (stored, polls)
+    assert polled == stored, "a source was polled twice within its interval"
+
+
+def show(routes: dict[str, Asked], polls_per_second: float, cores: float, left: float) -> None:
+    everything = Asked("", [ms for asked in routes.values() for ms in asked.milliseconds])
+    print(f"{'':22}{'requests':>9}{'p50':>8}{'p95':>8}{'p99':>8}{'max':>8}  ms")
+    for name, asked in {**routes, "all": everything}.items():
+        cells = [asked.at(share) for share in (0.5, 0.95, 0.99, 1)]
+        print(f"{name:22}{len(asked.milliseconds):9}" + "".join(f"{cell:8.1f}" for cell in cells))
+    p99 = everything.at(0.99)
+    print(f"polls meanwhile: {polls_per_second:.0f}/s; still due at the end: {left:,.0f}")
+    print(f"the server had {cores:.2f} cores: much less than 1 says that others were busy")
+    if not left:
+        print("the sources did not last: ask for more of them, or for fewer seconds")
+    verdict = "under" if p99 < LIMIT_MS else "NOT under"
+    print(f"p99 of all requests: {p99:.1f} ms, {verdict} {LIMIT_MS:.0f} ms")
+
+
+def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> None:
+    """Measure and print one table."""
+    seconds, rate, sources = (*map(float, arguments), *(20.0, 50.0, 60_000.0)[len(arguments) :])
+    print(f"{int(sources):,} sources on {HOSTS:,} hosts, all due, all 304; "
+          f"{rate:g} requests a second for {seconds:g} s; {os.cpu_count()} cores")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, web.running(WEB_PORT, HOSTS):
+        uvloop.run(measure(seconds, rate, int(sources), Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Refuses parameters that nobody knows, and text in them that nothing stored can have."""
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from headwater.errors import NotFound, UsageError
+from headwater.rules.lines import is_one_line
+
+_FOR_PROGRAMS = ("/api/", "/metrics")
+
+
+async def refuse_odd_parameters(request: Request) -> None:
+    """Let a request in if its route knows every parameter, and a database could keep it."""
+    for name, value in request.path_params.items():
+        if not is_one_line(str(value)):
+            raise NotFound(f"there is nothing with this {name!r}")
+    if not request.url.path.startswith(_FOR_PROGRAMS):
+        return  # pages pass over what they do not know: a person may have followed an old link
+    given = request.query_params.multi_items()
+    known = _query_names(request.scope["route"]) if given else frozenset()
+    for name, value in given:
+        if name not in known:
+            raise UsageError(f"there is no parameter {name!r} here", field=name)
+        if not is_one_line(value):
+            raise UsageError(f"the parameter {name!r} is not one line of text", field=name)
+
+
+def _query_names(route: APIRoute) -> frozenset[str]:
+    """What a route, and whatever it depends on, reads from the query."""
+    names: set[str] = set()
+    left: list[Dependant] = [route.dependant]
+    while left:
+        dependant = left.pop()
+        names |= {field.alias for field in dependant.query_params}
+        left += dependant.dependencies
+    return frozenset(names)

@@ -1,0 +1,11 @@
+"""Which text is one line that every database can keep (M6)."""
+
+import re
+
+# control characters, ends of lines, and halves of characters
+_UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def is_one_line(text: str) -> bool:
+    """Whether text can be stored and shown as it is, on a line of its own."""
+    return text.isprintable() or _UNSTORABLE.search(text) is None

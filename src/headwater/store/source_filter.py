@@ -1,0 +1,50 @@
+"""Which sources a person wants to see, and the conditions that find them."""
+
+from dataclasses import dataclass
+
+from headwater.model import Health, SourceType
+
+# The SQL twin of `rules.health.health_of`; a test ties the two.
+_HEALTH = {
+    Health.DISABLED: "NOT s.enabled",
+    Health.FAILING: "s.enabled AND s.consecutive_failures > 0",
+    Health.NEW: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NULL",
+    Health.OK: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NOT NULL",
+}
+_TEXT = """(lower(s.url) LIKE lower(CAST(:text AS TEXT)) ESCAPE '!'
+    OR lower(s.label) LIKE lower(CAST(:text AS TEXT)) ESCAPE '!')"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFilter:
+    """Which sources a person wants to see; None: no matter."""
+
+    podcast_id: str | None = None
+    type: SourceType | None = None
+    enabled: bool | None = None
+    host: str | None = None
+    url: str | None = None
+    text: str | None = None  # part of URL or label
+    health: Health | None = None
+
+
+def conditions_of(wanted: SourceFilter) -> tuple[list[str], dict[str, object]]:
+    """What a row of `sources s` must fulfil to fit, and the values bound in it."""
+    named: dict[str, tuple[str, object]] = {
+        "podcast_id": ("s.podcast_id = :podcast_id", wanted.podcast_id),
+        "type": ("s.type = :type", wanted.type and wanted.type.value),
+        "enabled": ("s.enabled = :enabled", wanted.enabled),
+        "host": ("s.host = :host", wanted.host),
+        "url": ("s.url = :url", wanted.url),
+        "text": (_TEXT, None if wanted.text is None else f"%{like(wanted.text)}%"),
+    }
+    given = {name: pair for name, pair in named.items() if pair[1] is not None}
+    conditions = [sql for sql, _ in given.values()]
+    if wanted.health is not None:
+        conditions.append(_HEALTH[wanted.health])
+    return conditions, {name: value for name, (_, value) in given.items()}
+
+
+def like(text: str) -> str:
+    """Text as part of a LIKE pattern that is escaped with `!`."""
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

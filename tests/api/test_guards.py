@@ -1,0 +1,273 @@
+"""What stands before every route: site guard, body limit, headers, and answers to odd requests."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.api.access_world import assert_dressed
+from tests.api.conftest import DEFAULT, OWN, Answer, Served, serving, settings_in
+
+MOST = 1000
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncIterator[Served]:
+    """An API that takes bodies of up to MOST bytes, and that has names of its own."""
+    options = {
+        "app.limits.max-request-bytes": MOST,
+        "app.server.allowed-hosts": ["feeds.example"],
+    }
+    async with serving(settings_in(tmp_path, **options)) as running:
+        yield running
+
+
+class Raw:
+    """A connection over which anything can be sent."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def send(self, *lines: str, body: bytes = b"") -> None:
+        self.writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await self.writer.drain()
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        async with asyncio.timeout(20):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+            body = await self.reader.readexactly(int(headers.get("content-length", "0")))
+        return int(head[0].split()[1]), headers, body
+
+    async def is_closed(self) -> bool:
+        """Whether the other side ends the connection, within a moment."""
+        try:
+            async with asyncio.timeout(20):
+                return await self.reader.read() == b""
+        except ConnectionError:
+            return True
+
+
+@pytest.fixture
+async def raw(small: Served) -> AsyncIterator[Raw]:
+    reader, writer = await asyncio.open_connection(OWN, small.port)
+    yield Raw(reader, writer)
+    writer.close()
+
+
+# Another site's page in a browser on this machine: what it can make the browser send.
+SITES = [
+    ({}, True),
+    ({"Origin": "http://{host}"}, True),
+    ({"Origin": "HTTP://{host}"}, True),
+    ({"Origin": "https://{host}"}, True),  # behind a proxy that ends TLS
+    ({"Origin": "null"}, False),
+    ({"Origin": ""}, False),
+    ({"Origin": "http://evil.example"}, False),
+    ({"Origin": "http://{name}"}, False),  # the same machine, another port
+    ({"Origin": "http://{name}:1"}, False),
+    ({"Origin": "http://{host}.evil.example"}, False),
+    ({"Origin": "http://evil.example@{host}"}, False),
+    ({"Origin": "ftp://{host}"}, False),
+    ({"Origin": "http://{host} http://evil.example"}, False),
+    ({"Sec-Fetch-Site": "same-origin"}, True),
+    ({"Sec-Fetch-Site": "none"}, True),
+    ({"Sec-Fetch-Site": "same-site"}, False),  # another port of this machine is the same site
+    ({"Sec-Fetch-Site": "cross-site"}, False),
+    ({"Sec-Fetch-Site": "SAME-ORIGIN"}, False),
+    ({"Sec-Fetch-Site": ""}, False),
+    ({"Origin": "http://{host}", "Sec-Fetch-Site": "cross-site"}, False),
+    ({"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}, False),
+]
+
+
+@pytest.mark.parametrize(("headers", "fine"), SITES, ids=lambda value: str(value))
+async def test_u3_only_our_own_pages_may_ask(small: Served, headers: dict[str, str], fine: bool):
+    host = f"{OWN}:{small.port}"
+    given = {name: value.format(host=host, name=OWN) for name, value in headers.items()}
+    for method, path, body in (
+        ("GET", "/api/users", None),
+        ("POST", "/api/users", {"name": "someone"}),
+        ("GET", "/api/health", None),
+    ):
+        answer = await small.call(method, path, body, headers=given)
+        assert (answer.status != 403) is fine, path
+        assert_dressed(answer, path)
+        if not fine:
+            assert answer.headers["Content-Type"] == "application/problem+json"
+            assert "another site" in answer.json["detail"]
+    users = await small.app.store.people.users()
+    assert (len(users) == 2) is fine
+
+
+async def test_u3_the_origin_of_a_configured_name_is_ours_too(small: Served):
+    name = f"feeds.example:{small.port}"
+    for origin, status in ((f"http://{name}", 201), (f"http://{OWN}:{small.port}", 403)):
+        headers = {"Host": name, "Origin": origin}
+        assert (await small.post("/api/users", {"name": "a"}, headers=headers)).status == status
+
+
+async def test_u3_a_foreign_host_is_refused_before_anything_is_looked_at(small: Served):
+    answer = await small.get("/api/users", headers={"Host": "evil.example"})
+    assert answer.status == 403
+    assert "app.server.allowed-hosts" in answer.json["detail"]
+    assert_dressed(answer, "/api/users")
+
+
+async def test_u4_what_breaks_on_our_side_is_dressed_like_any_answer(small: Served):
+    async def broken() -> None:
+        raise RuntimeError("hw_secret detail")
+
+    small.api.add_api_route("/api/broken", broken)
+    answer = await small.get("/api/broken")
+    assert answer.status == 500
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert b"secret" not in answer.body
+    assert_dressed(answer, "/api/broken")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 404),
+        ("/api", 404),
+        ("/api/", 404),
+        ("/api/nothing", 404),
+        ("/api/users/", 404),
+        ("/api/users/nobody", 404),
+        ("/api/users/default/nothing", 404),
+        ("//api/users", 404),
+        ("/api/users?limit=0", 422),
+        ("/api/users?limit=x", 422),
+        ("/api/users?cursor=x", 422),
+    ],
+)
+async def test_u4_errors_are_problem_documents_and_dressed(small: Served, path: str, status: int):
+    answer = await small.get(path)
+    assert answer.status == status
+    assert_problem(answer, status)
+    assert_dressed(answer, path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PATCH", "/api/users", {"GET", "POST"}),
+        ("POST", "/api/users/default", {"GET", "PUT", "DELETE"}),
+        ("PUT", f"{DEFAULT}/sources", {"GET", "POST"}),
+        ("POST", f"{DEFAULT}/sources/x", {"GET", "PUT", "PATCH", "DELETE"}),
+        ("DELETE", "/api/health", {"GET"}),
+        ("POST", "/api/openapi.json", {"GET", "HEAD"}),
+        ("OPTIONS", "/api/users", {"GET", "POST"}),
+        ("TRACE", "/api/users", {"GET", "POST"}),
+        ("BREW", "/api/users", {"GET", "POST"}),
+    ],
+)
+async def test_a_wrong_method_is_told_which_are_right(
+    small: Served, method: str, path: str, allowed: set[str]
+):
+    answer = await small.call(method, path)
+    assert_problem(answer, 405)
+    assert_dressed(answer, path)
+    assert set(answer.headers["Allow"].split(", ")) == allowed
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'{"name": NaN}', b"\xff", b'{"name": "\\ud800"}']
+)
+async def test_u4_a_body_that_is_no_object_is_wrong_input(small: Served, body: bytes):
+    headers = {"Content-Type": "application/json"}
+    answer = await small.call("POST", "/api/users", data=body, headers=headers)
+    assert_problem(answer, 422)
+    assert_dressed(answer, "/api/users")
+
+
+async def test_u8_a_body_up_to_the_limit_is_taken(small: Served):
+    for size, status in ((MOST, 201), (MOST + 1, 413)):
+        body = json.dumps({"name": f"user {size}"}).encode().ljust(size)
+        headers = {"Content-Type": "application/json"}
+        answer = await small.call("POST", "/api/users", data=body, headers=headers)
+        assert answer.status == status
+    assert_problem(answer, 413)
+    assert_dressed(answer, "/api/users")
+    assert f"{MOST:,} bytes" in answer.json["detail"]
+
+
+@pytest.mark.parametrize("path", ["/api/users", f"{DEFAULT}/opml"])
+async def test_u8_a_body_of_unknown_length_ends_at_the_limit(small: Served, path: str):
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(10):
+            yield b"x" * MOST
+
+    headers = {"Content-Type": "application/json"}
+    async with small.session.post(small.url + path, data=parts(), headers=headers) as found:
+        answer = Answer(found.status, found.headers, await found.read())
+    assert_problem(answer, 413)
+    assert_dressed(answer, path)
+
+
+async def test_u8_a_sender_without_end_gets_its_answer_and_is_cut_off(raw: Raw):
+    await raw.send(*_head("Transfer-Encoding: chunked"), body=_chunk(2 * MOST))
+    started = time.monotonic()
+    status, headers, body = await raw.answer()
+    assert (status, headers["connection"]) == (413, "close")
+    assert json.loads(body)["status"] == 413
+    with pytest.raises(ConnectionError):
+        async with asyncio.timeout(20):
+            while True:
+                await raw.send(body=_chunk(MOST))
+                await asyncio.sleep(0.01)
+    assert time.monotonic() - started < 20
+
+
+async def test_u8_a_sender_that_falls_silent_is_cut_off(raw: Raw):
+    await raw.send(*_head("Transfer-Encoding: chunked"), body=_chunk(2 * MOST))
+    assert (await raw.answer())[0] == 413
+    assert await raw.is_closed()
+
+
+async def test_u8_a_declared_length_beyond_the_limit_is_answered_at_the_header(raw: Raw):
+    await raw.send(*_head("Content-Length: 99999999999999999999"))
+    assert (await raw.answer())[0] == 413
+    assert await raw.is_closed()
+
+
+async def test_u8_who_asks_before_sending_is_told_not_to(raw: Raw):
+    await raw.send(*_head(f"Content-Length: {MOST + 1}", "Expect: 100-continue"))
+    assert (await raw.answer())[0] == 413
+
+
+@pytest.mark.parametrize(
+    "length", [["-1"], ["1x"], ["5", "6"], ["５"], ["5", "5"], [""]], ids=" and ".join
+)
+async def test_u8_a_length_that_is_none_is_refused(raw: Raw, length: list[str]):
+    await raw.send(*_head(*(f"Content-Length: {one}" for one in length)), body=b"{}   ")
+    status, _, _ = await raw.answer()
+    assert status in (400, 413, 422)
+
+
+async def test_u8_a_body_that_was_taken_whole_leaves_the_connection_open(raw: Raw):
+    for name in ("a", "b"):
+        body = json.dumps({"name": name}).encode()
+        await raw.send(*_head(f"Content-Length: {len(body)}"), body=body)
+        assert (await raw.answer())[0] == 201
+
+
+def _head(*lines: str) -> Iterable[str]:
+    first = ("POST /api/users HTTP/1.1", f"Host: {OWN}", "Content-Type: application/json")
+    return (*first, *lines)
+
+
+def _chunk(size: int) -> bytes:
+    return f"{size:x}\r\n".encode() + b"x" * size + b"\r\n"
+
+
+def assert_problem(answer: Answer, status: int) -> None:
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    document = answer.json
+    assert {"type", "title", "status", "detail", "errors"} <= set(document)
+    assert document["status"] == status

@@ -1,0 +1,151 @@
+"""Subscription lists in and out over the API."""
+
+import asyncio
+import time
+
+import pytest
+
+from headwater.rules.opml import read_opml
+from tests.api.conftest import DEFAULT, Served, serving, settings_in
+from tests.api.filling import refusal, source_of
+
+OPML = f"{DEFAULT}/opml"
+
+
+def a_list(*urls: str) -> bytes:
+    lines = "".join(f'<outline text="Feed {n}" xmlUrl="{u}"/>' for n, u in enumerate(urls))
+    return f'<opml version="2.0"><body>{lines}</body></opml>'.encode()
+
+
+async def urls_of(served: Served, path: str = OPML, **options: str) -> list[str]:
+    answer = await served.get(path, **options)
+    assert answer.status == 200
+    return [outline.url for outline in read_opml(answer.body)]
+
+
+async def test_an_import_says_what_became_of_every_line(served_by_each: Served):
+    served = served_by_each
+    there = await source_of(served, url="https://there.example/feed")
+    lines = [
+        "https://one.example/feed?token=secret&amp;x=1",
+        "ftp://two.example/feed",
+        "https://there.example/feed",
+        "https://one.example/feed?token=secret&amp;x=1",
+        "no url at all",
+    ]
+    answer = await served.post(OPML, data=a_list(*lines), headers={"Content-Type": "text/x-opml"})
+    assert answer.status == 200
+    assert set(answer.json) == {"items"}
+    added, scheme, exists, twice, junk = answer.json["items"]
+    url = "https://one.example/feed?token=secret&x=1"
+    assert added == {
+        "url": url,
+        "outcome": "added",
+        "sourceId": added["sourceId"],
+        "error": None,
+    }
+    assert (await served.get(f"{DEFAULT}/sources/{added['sourceId']}")).json["label"] == "Feed 0"
+    assert (scheme["outcome"], scheme["sourceId"]) == ("rejected", None)
+    assert "ftp" in scheme["error"]
+    assert (exists["outcome"], exists["sourceId"]) == ("exists", there.id)
+    assert twice == added | {"outcome": "exists"}
+    assert (junk["outcome"], junk["url"]) == ("rejected", "no url at all")
+    assert await urls_of(served) == ["https://there.example/feed", url]
+
+
+async def test_a_thousand_sources_are_imported_in_one_call(served_by_each: Served):
+    served = served_by_each
+    good = [f"https://host{n}.example/feed" for n in range(1000)]
+    file = a_list(*good, *good[:100], *(f"gopher://host{n}.example/" for n in range(50)))
+    began = time.perf_counter()
+    items = (await served.post(OPML, data=file)).json["items"]
+    print(f"1,000 sources imported in {time.perf_counter() - began:.2f} s")
+    outcomes = [item["outcome"] for item in items]
+    assert outcomes == ["added"] * 1000 + ["exists"] * 100 + ["rejected"] * 50
+    assert [item["sourceId"] for item in items[1000:1100]] == [i["sourceId"] for i in items[:100]]
+    assert await urls_of(served) == good  # in the order of the file
+
+    again = (await served.post(OPML, data=file)).json["items"]
+    assert [item["outcome"] for item in again] == ["exists"] * 1100 + ["rejected"] * 50
+
+
+async def test_h2_others_are_served_while_a_long_list_is_imported(served: Served):
+    file = a_list(*(f"https://host{n}.example/feed" for n in range(10_000)))
+    importing = asyncio.create_task(served.post(OPML, data=file))
+    answered = 0
+    while not importing.done():
+        assert (await served.get("/api/health")).status == 200
+        answered += 1
+    assert len((await importing).json["items"]) == 10_000
+    assert answered > 20  # had the import kept the loop, there would be one or two
+    assert len(await urls_of(served)) == 10_000
+
+
+async def test_the_same_list_twice_at_once_is_imported_once(served_by_each: Served):
+    served = served_by_each
+    file = a_list(*(f"https://host{n}.example/feed" for n in range(200)))
+    answers = await asyncio.gather(*(served.post(OPML, data=file) for _ in range(3)))
+    ids = [[item["sourceId"] for item in answer.json["items"]] for answer in answers]
+    assert ids[0] == ids[1] == ids[2]
+    outcomes = [item["outcome"] for answer in answers for item in answer.json["items"]]
+    assert outcomes.count("added") == 200
+    assert len(await urls_of(served)) == 200
+
+
+async def test_u7_an_export_is_escaped_and_comes_back_as_it_was(served_by_each: Served):
+    served = served_by_each
+    label = "Fish & <Chips> \"quoted\" 'n' =1+1"
+    url = 'https://user:pa%22ss@feed.example/x?a="1"&b=<2>'
+    await source_of(served, url=url, label=label)
+    answer = await served.get(OPML)
+    assert answer.headers["Content-Type"] == "text/x-opml; charset=utf-8"
+    assert answer.headers["Content-Disposition"].startswith("attachment;")
+    assert label.encode() not in answer.body
+    (outline,) = read_opml(answer.body)
+    assert (outline.url, outline.title) == (url, label)
+
+    await served.post("/api/users/default/podcasts", {"name": 'Two "2"; x\u00fc/'})
+    other = (await served.get("/api/users/default/podcasts")).json["items"][1]["id"]
+    path = f"/api/users/default/podcasts/{other}/opml"
+    (item,) = (await served.post(path, data=answer.body)).json["items"]
+    assert (item["outcome"], item["url"]) == ("added", url)
+    named = (await served.get(path)).headers["Content-Disposition"]
+    assert named == "attachment; filename*=UTF-8''Two%20%222%22%3B%20x%C3%BC%2F.opml"
+
+
+@pytest.mark.parametrize("file", [b"", b"this is no list", b"\x00\xff", b"<html></html>"])
+async def test_what_is_no_list_is_refused(served: Served, file: bytes):
+    status, detail = refusal(await served.post(OPML, data=file))
+    assert status == 422
+    assert "OPML" in detail
+
+
+async def test_u8_nothing_of_a_list_is_taken_that_goes_beyond_the_limit(tmp_path):
+    options = {"app.limits.max-sources-per-user": 3, "app.limits.max-request-bytes": 2000}
+    async with serving(settings_in(tmp_path, **options)) as served:
+        await source_of(served, url="https://a.example/")
+        urls = [f"https://{name}.example/" for name in "abcd"]
+        for too_many in (urls, urls[1:]):
+            status, detail = refusal(await served.post(OPML, data=a_list(*too_many)))
+            assert status == 413
+            assert "app.limits.max-sources-per-user" in detail
+        assert await urls_of(served) == urls[:1]
+        assert (await served.post(OPML, data=a_list(*urls[:3]))).status == 200
+        assert await urls_of(served) == urls[:3]
+        too_long = a_list("https://a.example/" + "x" * 2000)
+        assert refusal(await served.post(OPML, data=too_long))[0] == 413
+
+
+async def test_u2_lists_of_others_are_neither_read_nor_written(served_by_each: Served):
+    served = served_by_each
+    ann = await served.person("ann")
+    bob = await served.person("bob")
+    await source_of(served, "bob", url="https://bob.example/")
+    theirs = "/api/users/bob/podcasts/bob/opml"
+    assert (await served.get(theirs, token=ann)).status == 404
+    file = a_list("https://a.example/", "https://bob.example/")
+    assert (await served.post(theirs, data=file, token=ann)).status == 404
+    own = "/api/users/ann/podcasts/ann/opml"
+    items = (await served.post(own, data=file, token=ann)).json["items"]
+    assert [item["outcome"] for item in items] == ["added", "added"]
+    assert await urls_of(served, theirs, token=bob) == ["https://bob.example/"]
