@@ -26,7 +26,6 @@ def basic(password: str, user: str = "anybody") -> str:
 
 async def test_without_tokens_loopback_is_open_and_with_one_it_is_not(served: Served):
     assert (await served.get("/api/users")).status == 200
-    assert (await served.get("/api/users", headers={"Authorization": "Bearer x"})).status == 200
     admin = await served.admin()
     assert (await served.get("/api/users")).status == 401
     assert (await served.get("/api/users", token=admin)).status == 200
@@ -34,14 +33,27 @@ async def test_without_tokens_loopback_is_open_and_with_one_it_is_not(served: Se
     assert (await served.get("/api/users")).status == 200
 
 
-async def test_u1_a_token_is_the_bearer_or_the_password(served: Served):
+async def test_u1_a_user_whose_token_was_the_last_one_does_not_become_an_administrator(
+    served: Served,
+):
+    anna = await served.person("anna")
+    await revoke_token(served.app.store, "anna")
+    assert (await served.get("/api/users", token=anna)).status == 401
+    assert (await served.get("/metrics", token=anna)).status == 401
+
+
+async def test_u1_a_token_is_the_bearer_and_for_feeds_the_password(served: Served):
     anna, admin = await served.person("anna"), await served.admin()
-    spellings = (f"Bearer {anna}", f"bearer  {anna}", basic(anna), basic(anna, ""))
-    for header in (*spellings, basic(anna, "admin")):
+    for header in (f"Bearer {anna}", f"bearer  {anna}"):
         answer = await served.get("/api/users", headers={"Authorization": header})
         assert [user["name"] for user in answer.json["items"]] == ["anna"], header
-    answer = await served.get("/metrics", headers={"Authorization": basic(admin)})
-    assert answer.status == 200
+    feed = "/api/users/anna/podcasts/anna/feed.atom"
+    for header in (basic(anna), basic(anna, ""), basic(anna, "admin")):
+        assert (await served.get(feed, headers={"Authorization": header})).status == 200
+    # a browser remembers a password and sends it by itself: nothing else takes one (U3)
+    remembered = {"Authorization": basic(admin)}
+    assert (await served.get("/metrics", headers=remembered)).status == 401
+    assert (await served.post("/api/users", {"name": "x"}, headers=remembered)).status == 401
 
 
 async def test_u1_whatever_is_no_valid_token_is_answered_alike(served: Served):

@@ -17,7 +17,7 @@ from tests.api.conftest import OWN, Served, serving, settings_in
 from tests.api.following import following, no_stream_is_open, streams_of
 from tests.factories import a_post, a_subject
 
-BRISK = EventLimits(heartbeat_seconds=0.05, send_seconds=0.3)
+BRISK = EventLimits(heartbeat_seconds=0.05, ask_seconds=0.05, send_seconds=0.3)
 LONG_URL = "https://example.org/" + "x" * 8000
 
 

@@ -1,12 +1,13 @@
 """Polls by hand over the API."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
 
 from headwater.demo import Reply
-from tests.api.conftest import DEFAULT, Served
+from tests.api.conftest import DEFAULT, Answer, Served
 from tests.api.watching import Doorman, feed, watch
 from tests.system.conftest import until, web_of
 
@@ -143,6 +144,35 @@ async def test_parameters_that_nobody_knows_are_refused(served: Served, query: s
 
 async def test_a_source_that_is_not_there_cannot_be_polled(served: Served):
     assert (await served.post(f"{DEFAULT}/sources/nobody/poll")).status == 404
+
+
+async def _polled_while(served: Served, change: Callable[[str], Awaitable[Answer]]) -> Answer:
+    """The answer of a poll by hand during which something is done to its source."""
+    slow = Doorman()
+    async with web_of(slow=slow) as web:
+        source = await watch(served, web.url("slow"))
+        asked = asyncio.create_task(served.post(f"{source}/poll"))
+        await slow.asked.wait()
+        assert (await change(source)).status < 300
+        slow.open.set()
+        answer = await asked
+        assert (await served.get(f"{DEFAULT}/posts")).json["items"] == []
+    return answer
+
+
+@pytest.mark.parametrize("edit", [{"enabled": False}, {"url": "http://127.80.9.9/other"}])
+async def test_d4_a_poll_whose_source_was_edited_meanwhile_does_not_claim_to_have_stored(
+    served: Served, edit: dict[str, object]
+):
+    answer = await _polled_while(served, lambda source: served.patch(source, edit))
+    assert answer.status == 200
+    assert (answer.json["outcome"], answer.json["newPosts"]) == ("failed", 0)
+    assert answer.json["failureType"] == "transient"
+    assert "edited or removed meanwhile" in answer.json["error"]
+
+
+async def test_d4_a_poll_whose_source_was_removed_meanwhile_finds_nothing(served: Served):
+    assert (await _polled_while(served, served.delete)).status == 404
 
 
 async def _polls(served: Served, source: str) -> list[dict[str, object]]:

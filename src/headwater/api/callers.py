@@ -25,7 +25,7 @@ OPEN_PATHS = frozenset(
 _OPEN_FOLDER = "/static/"  # how pages look
 COOKIE = "headwater_session"
 # what readers fetch that can say who they are by a user name and a password alone
-_FEEDS = ("/feed.atom", "/feed.json")
+FEEDS = ("/feed.atom", "/feed.json")
 _FOR_PROGRAMS = ("/api/", "/metrics")
 _SAFE = ("GET", "HEAD")
 NO_PROOF = "a browser's change needs proof that it comes from our own pages"
@@ -95,9 +95,10 @@ class Access:
                 return Caller(logged_in.user_id, in_session=True)
         if secret is not None:
             token = await token_with(store, secret)
-            if token is not None:
-                self._attempts.succeeded(secret)
-                return Caller(token.user_id)
+            if token is None:
+                return None  # a wrong token is wrong where none is needed, too
+            self._attempts.succeeded(secret)
+            return Caller(token.user_id)
         if self._on_loopback and not await store.tokens.exist():
             return ADMIN
         return None
@@ -151,7 +152,7 @@ def _unauthorized(scope: Scope) -> Response:
     if not path.startswith(_FOR_PROGRAMS) and scope.get("method") in (*_SAFE, "POST"):
         return RedirectResponse(_login_before(scope), status_code=303)
     refusal = problem(401, "a valid access token is needed", headers={"WWW-Authenticate": "Bearer"})
-    if path.endswith(_FEEDS):  # elsewhere a browser would ask for a password nobody has
+    if _is_feed(scope):  # elsewhere a browser would ask for a password nobody has
         refusal.headers.append("WWW-Authenticate", 'Basic realm="Headwater", charset="UTF-8"')
     return refusal
 
@@ -174,9 +175,14 @@ def _secret(scope: Scope) -> str | None:
     match scheme.lower():
         case b"bearer" if len(given) == 1:
             return credentials.strip().decode("latin-1")
-        case b"basic" if len(given) == 1:
+        case b"basic" if len(given) == 1 and _is_feed(scope):
             return _password(credentials.strip())
     return ""
+
+
+def _is_feed(scope: Scope) -> bool:
+    """Whether a reader fetches a feed: nothing else takes what a browser remembers for a site."""
+    return scope.get("method") in _SAFE and scope["path"].endswith(FEEDS)
 
 
 def _password(credentials: bytes) -> str:

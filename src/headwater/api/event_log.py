@@ -27,6 +27,7 @@ class EventLimits:
     most_events: int = 10_000
     most_bytes: int = 16_777_216
     heartbeat_seconds: float = 15
+    ask_seconds: float = 2  # how often a stream asks whether its token is still good (U1)
     send_seconds: float = 15  # a client that takes nothing for this long is dropped
     gather_seconds: float = 0.02  # a busy service would wake every stream for every event
 

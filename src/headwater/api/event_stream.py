@@ -124,17 +124,19 @@ class EventStream(Response):
             await self._put(
                 send, first + (reset(log, place, missed, clock.now()) if missed else b"")
             )
-            beat_at = clock.monotonic() + limits.heartbeat_seconds
+            asked_at = beaten_at = clock.monotonic()
             while log.reaches(place):  # else it came too late for some events: it shall come anew
-                chunk, place = self._next_chunk(place)
-                if chunk:
-                    await self._put(send, chunk)
-                if clock.monotonic() >= beat_at:
+                if clock.monotonic() >= asked_at + limits.ask_seconds:
                     if not await self._may_stay():
                         return
-                    await self._put(send, heartbeat(log, place))
-                    beat_at = clock.monotonic() + limits.heartbeat_seconds
-                await self._wait_for_news(place, beat_at - clock.monotonic())
+                    asked_at = clock.monotonic()
+                chunk, place = self._next_chunk(place)
+                if clock.monotonic() >= beaten_at + limits.heartbeat_seconds:
+                    chunk += heartbeat(log, place)
+                    beaten_at = clock.monotonic()
+                if chunk:
+                    await self._put(send, chunk)
+                await self._wait_for_news(place, asked_at + limits.ask_seconds - clock.monotonic())
 
     async def _put(self, send: Send, chunk: bytes) -> None:
         async with asyncio.timeout(self._log.limits.send_seconds):

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic.alias_generators import to_camel
 
-from headwater.api.callers import OPEN_PATHS
+from headwater.api.callers import FEEDS, OPEN_PATHS
 from headwater.api.inputs import ONE_LINE
 from headwater.api.openapi_errors import ERROR_SCHEMAS, common_errors, error_answers
 from headwater.api.openapi_examples import example_parameter, example_value
@@ -31,7 +31,8 @@ _METHODS = ("get", "put", "post", "delete", "patch")
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
 _RULE_IDS = re.compile(r" \([A-Z]\d+(?:, [A-Z]\d+)*\)")
 _SCHEMAS = "#/components/schemas/"
-_ADMITTING: list[Document] = [{name: []} for name in SECURITY_SCHEMES]
+_ADMITTING: list[Document] = [{"bearer": []}]
+_ADMITTING_READERS = [*_ADMITTING, {"basic": []}]  # of feeds, who know nothing else
 
 
 def install(api: FastAPI) -> None:
@@ -167,6 +168,8 @@ def _complete(operation: Document, path: str, document: Document) -> None:
     is_open = path in OPEN_PATHS
     if is_open:
         operation["security"] = []
+    elif path.endswith(FEEDS):
+        operation["security"] = _ADMITTING_READERS
     for parameter in operation.get("parameters", []):
         _complete_parameter(parameter)
     schemas = document["components"]["schemas"]

@@ -17,7 +17,7 @@ from headwater.logs import get_logger
 from headwater.model import Answer, DueSource, Outcome, Subject, changed
 from headwater.rules.admission import NO_ENTRIES, NOTHING, sift
 from headwater.rules.failure import classify
-from headwater.rules.outcome import failed, succeeded, untouched
+from headwater.rules.outcome import discarded, failed, succeeded, untouched
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import hold_seconds, lane_of
 from headwater.rules.schedule import is_due
@@ -78,6 +78,8 @@ class Poller:
         finally:
             turns.end()  # the lane's delay counts from the end of the whole poll (P3)
         self._guard.learn(stored)
+        if not stored.recorded:
+            stored = discarded(stored)
         self._tell(subject, stored)
         return stored
 
@@ -141,7 +143,7 @@ class Poller:
     def _tell(self, subject: Subject, outcome: Outcome) -> None:
         tell, source = self._events.tell, outcome.source
         _log(outcome)
-        if outcome.posts and outcome.recorded:
+        if outcome.posts:
             tell(EventKind.POST_CREATED, subject, outcome=outcome)
         tell(EventKind.POLL_FINISHED, subject, outcome=outcome)
         if not outcome.recorded:

@@ -221,8 +221,9 @@ class Service:
                 outcome = await asyncio.shield(answer)
         except TimeoutError:
             return None
-        if outcome is None:
+        if outcome is None or not outcome.recorded:
             await self._store.sources.get(source_id)  # raises if it was removed meanwhile
+        if outcome is None:
             raise StoreError("the poll could not be stored or was stopped; the source is still due")
         return outcome
 

@@ -106,6 +106,14 @@ def untouched(subject: Subject, failure: Failure, *, started_at: datetime) -> Ou
     )
 
 
+def discarded(outcome: Outcome) -> Outcome:
+    """Say that what a poll brought was thrown away: its source is another one by now (D4)."""
+    message = "the source was edited or removed meanwhile; what came was discarded"
+    failure = Failure(FailureType.TRANSIENT, "edited", message, status=outcome.status)
+    changes = {"kind": OutcomeKind.FAILED, "failure": failure, "posts": (), "skipped": {}}
+    return replace(outcome, **changes, source=outcome.before, recorded=False)
+
+
 def edited(before: Source, after: Source, now: datetime) -> Source:
     """What a person's edit entails beyond the fields that were set (F5, S9)."""
     moved = (before.url, before.type) != (after.url, after.type)
