@@ -40,7 +40,6 @@ CPU = "process_cpu_seconds_total"
 BASE = "/api/users/default/podcasts/default"
 ROUTES = {
     "list sources": f"{BASE}/sources?limit=50",
-    "list failing sources": f"{BASE}/sources?health=failing",
     "show a source": f"{BASE}/sources/source-{{n}}",
     "explain a source": f"{BASE}/sources/source-{{n}}/explain",
     "polls of a source": f"{BASE}/sources/source-{{n}}/polls",

@@ -19,6 +19,7 @@ from headwater.fetch.parsers import Parsers
 from headwater.model import SourceType, Subject
 from headwater.operations.people import key_of
 from headwater.operations.preview import Previewer, Previews
+from headwater.operations.subscriptions import Imports
 from headwater.rules.policy import Policy
 from headwater.settings import Settings, policy_from
 from headwater.store import Store, open_database
@@ -75,13 +76,6 @@ class App:
     @asynccontextmanager
     async def network(self) -> AsyncIterator[Network]:
         """Open what visits sources, and close it again."""
-        fetch = self.settings.fetch
-        parsers = Parsers(
-            timeout_seconds=fetch.parse_timeout_seconds,
-            memory_mb=fetch.parse_memory_mb,
-            processes=max(os.cpu_count() or 1, 2),
-            clock=self.clock,
-        )
         # the HTTP library takes half a second to load: commands that visit nobody do without
         from headwater.fetch.http import Client
         from headwater.fetch.names import SystemNames
@@ -91,7 +85,7 @@ class App:
         async with (
             SystemNames() as names,
             Client(limits, self.clock, names=names) as client,
-            parsers,
+            self._new_parsers() as parsers,
         ):
             fetcher = Fetcher(client, parsers, x_base_url=x_base_url, policy=self.policy)
             yield Network(parsers, fetcher, names)
@@ -100,6 +94,30 @@ class App:
     def previews(self) -> Previews:
         """Previews for everybody, however they ask: one share for each user (U8)."""
         return Previews(self.key_for, self.clock, most=self.settings.limits.max_previews_per_user)
+
+    @cached_property
+    def imports(self) -> Imports:
+        """Imports of subscription lists for everybody, however they ask."""
+        most = self.settings.limits.max_sources_per_user
+        return Imports(self.store, self.clock, self._parsers, most=most)
+
+    @asynccontextmanager
+    async def _parsers(self) -> AsyncIterator[Parsers]:
+        """The parsers of the service that runs, else some for the moment."""
+        if self._network is not None:
+            yield self._network.parsers
+            return
+        async with self._new_parsers() as parsers:
+            yield parsers
+
+    def _new_parsers(self) -> Parsers:
+        fetch = self.settings.fetch
+        return Parsers(
+            timeout_seconds=fetch.parse_timeout_seconds,
+            memory_mb=fetch.parse_memory_mb,
+            processes=max(os.cpu_count() or 1, 2),
+            clock=self.clock,
+        )
 
     def previewer(self, service: Service) -> Previewer:
         """What visits URLs on behalf of a running service: its network, its gates."""

@@ -130,6 +130,8 @@ async def _person(app: App, name: str, number: int) -> Things:
     podcast = await add_podcast(store, user, f"{name}-cast", now)
     await add_podcast(store, user, f"{name}-second", now)
     await set_key(store, app.vault, user, "x", f"{name}-key", now)
+    sealed = app.vault.seal(f"{name}-old-key", user_id=user.id, provider="a")
+    await store.people.set_key(user.id, "a", sealed, now)  # of a provider that is no more
     host = f"127.66.{number}.1"
     sources = [
         a_source(
@@ -151,7 +153,8 @@ async def _person(app: App, name: str, number: int) -> Things:
     made = await aggregate(store, podcast, now, app.policy)
     await with_posts(store, sources[0], a_post(sources[0], f"{name} late", created_at=now))
     ids = await _ids(app, user, podcast)
-    article = next(a for a in made.created if a.source_id == sources[0].id)
+    articles = [a async for a in store.articles.each(podcast.id, made.created)]
+    article = next(a for a in articles if a.source_id == sources[0].id)
     return Things(
         u=user.id,
         p=podcast.id,

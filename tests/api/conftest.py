@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
+from headwater.api.connections import ConnectionLimits
 from headwater.api.event_log import EventLimits
 from headwater.api.factory import create_api
 from headwater.api.server import Server, listen, web_server
@@ -119,12 +120,13 @@ async def serving(
     settings: Settings,
     event_limits: EventLimits | None = None,
     add: Callable[[FastAPI, App, Service], None] = lambda *_: None,
+    connections: ConnectionLimits | None = None,
 ) -> AsyncIterator[Served]:
     async with open_app(settings) as app, app.service() as service:
         with listen(OWN, 0) as listener:
             api = create_api(app, service, event_limits=event_limits)
             add(api, app, service)
-            server = web_server(api)
+            server = web_server(api, connections)
             task = asyncio.create_task(server.serve(sockets=[listener]))
             while not server.started:
                 await asyncio.sleep(0.01)

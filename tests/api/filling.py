@@ -51,7 +51,7 @@ async def articles_of(served: Served, name: str = "default") -> list[str]:
     """The ids of the articles that an aggregation makes now, newest first."""
     app, podcast = served.app, await podcast_of(served, name)
     made = await aggregate(app.store, podcast, app.clock.now(), app.policy)
-    return sorted((article.id for article in made.created), reverse=True)
+    return sorted(made.created, reverse=True)
 
 
 async def walked(served: Served, path: str, **options: Any) -> list[list[Any]]:

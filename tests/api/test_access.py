@@ -82,7 +82,7 @@ TABLE = (
     Row("GET", USER),
     Row("PUT", USER, body=lambda t: {"name": f"renamed {t.u}"}),
     Row("DELETE", USER, ADMIN, ok=204),
-    Row("GET", USER + "/api-keys"),
+    Row("GET", USER + "/api-keys", is_list=True),
     Row("PUT", USER + "/api-keys/{provider}", body=lambda _: {"apiKey": "new-key"}),
     Row("DELETE", USER + "/api-keys/{provider}", ok=204),
     Row("GET", USER + "/podcasts", is_list=True),

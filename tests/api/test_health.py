@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headwater import __version__
+from headwater import __version__, logs
 from headwater.api.factory import create_api
 from headwater.api.server import is_loopback, listen, web_server
 from headwater.api.site_guard import host_part
@@ -20,6 +20,7 @@ from headwater.demo import DemoWeb, Reply, ScriptedHost
 from headwater.errors import ConfigError, DatabaseUnavailable, NotFound, UsageError
 from headwater.operations.checks import Verdict
 from headwater.operations.readiness import disk, readiness
+from headwater.operations.standing import Watch
 from headwater.settings import load_settings
 from headwater.store.database import READERS
 from tests.factories import a_source
@@ -97,7 +98,8 @@ async def test_k5_ready_says_what_is_wrong(tmp_path):
         found = {c.name: c for c in await readiness(settings, app.store, service, later)}
     wrong = {name for name, check in found.items() if check.verdict is Verdict.WRONG}
     assert wrong == {"database", "scheduler", "loop", "outage", "names"}
-    assert found["database"].detail == "the disk is full"
+    assert found["database"].cause == "the disk is full"
+    assert found["database"].detail == "it could not be written to of late; the log says why"
     assert found["outage"].detail.startswith("this machine seems cut off (DNS)")
     assert found["names"].detail == "no name server answers: 3 names asked in vain"
 
@@ -143,7 +145,27 @@ async def test_k5_ready_counts_the_results_that_wait_for_the_database(tmp_path, 
     checks = json.loads(body)["checks"]
     assert (status, after, store.waiting) == (503, 200, 0)
     assert checks["results"] == {"ok": False, "detail": "results of 1 polls wait for the database"}
-    assert "locked" in checks["database"]["detail"]
+    assert checks["database"]["detail"] == "it could not be written to of late; the log says why"
+
+
+async def test_u6_ready_tells_nobody_of_folders_or_in_a_databases_own_words(tmp_path, lines):
+    logs.configure("json", "info", stream=lines)
+    async with serving(settings_in(tmp_path)) as served:
+        await served.service.tick()
+        fine = await get(served.port, "/api/ready")
+        served.app.store.trouble = "cannot connect to db.internal as anna"
+        troubled = [await get(served.port, "/api/ready") for _ in range(3)]
+        served.app.store.trouble = None
+        broken = "ALTER TABLE schema_version RENAME COLUMN version TO versions"
+        await served.app.store.database.write(lambda session: session.execute(broken))
+        again = await get(served.port, "/api/ready")
+        assert json.loads(again[2])["checks"]["database"]["ok"] is False
+    for _, _, body in (fine, *troubled, again):
+        assert not [word for word in (str(tmp_path), "internal", "versions") if word in str(body)]
+    told = [json.loads(line) for line in lines.getvalue().splitlines() if "not ready" in line]
+    assert [one["check"] for one in told] == ["database"]  # once, however often it is asked for
+    assert told[0]["why"] == "cannot connect to db.internal as anna"
+    assert str(tmp_path) in disk(settings_in(tmp_path)).detail  # which `doctor` tells
 
 
 async def hang(database):
@@ -176,6 +198,20 @@ async def test_health_answers_while_the_database_does_not(tmp_path):
     assert ready[0] == 503
     assert json.loads(ready[2])["checks"]["database"]["detail"] == "no answer within 5 s"
     assert isinstance(json.loads(again[2])["schema"], int)
+
+
+async def test_k5_a_look_at_how_things_stand_waits_for_a_silent_database_once(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        app = served.app
+        watch = Watch(app.store, served.service, app.clock, app.policy, 60)
+        let_go, waiting = await hang(app.store.database)
+        try:
+            async with asyncio.timeout(9):  # one after the other, three answers would take 15 s
+                found = await watch.look()
+        finally:
+            let_go.set()
+            await asyncio.gather(*waiting)
+    assert (found.backlog, found.by_health, found.schema) == (None, None, None)
 
 
 async def test_health_answers_when_the_database_is_broken(tmp_path):

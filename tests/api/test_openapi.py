@@ -141,7 +141,7 @@ async def test_a_method_that_is_not_there_is_told_which_are(
     assert answer.headers["Content-Type"] == PROBLEM
 
 
-@pytest.mark.parametrize("body", [b"\xff\xfe", b'{"name": "\xff"}', b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"\xff\xfe", b'{"name": "\xff"}', b"[" * 60_000])
 async def test_a_body_that_cannot_be_read_is_wrong_input(served: Served, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     answer = await served.post("/api/users", data=body, headers=headers)

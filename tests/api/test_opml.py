@@ -1,12 +1,14 @@
 """Subscription lists in and out over the API."""
 
 import asyncio
+import io
+import threading
 import time
 
 import pytest
 
 from headwater.rules.opml import read_opml
-from tests.api.conftest import DEFAULT, Served, serving, settings_in
+from tests.api.conftest import DEFAULT, Answer, Served, serving, settings_in
 from tests.api.filling import refusal, source_of
 
 OPML = f"{DEFAULT}/opml"
@@ -79,6 +81,43 @@ async def test_h2_others_are_served_while_a_long_list_is_imported(served: Served
     assert len((await importing).json["items"]) == 10_000
     assert answered > 20  # had the import kept the loop, there would be one or two
     assert len(await urls_of(served)) == 10_000
+
+
+async def sent(served: Served, file: bytes) -> Answer:
+    """What comes back for a file that is too long to be sent in one go."""
+    async with served.session.post(served.url + OPML, data=io.BytesIO(file)) as answer:
+        return Answer(answer.status, answer.headers, await answer.read())
+
+
+async def test_h2_lists_that_take_long_to_read_keep_neither_polls_nor_ticks_waiting(tmp_path):
+    # names nothing, so that no limit on sources ends it; seven of them took every thread there was
+    file = b"<opml><body>" + b"<outline a='&amp;&lt;' text='x'/>" * 300_000 + b"</body></opml>"
+    options = {"app.fetch.parse-timeout-seconds": 1}
+    async with serving(settings_in(tmp_path, **options)) as served:
+        importing = [asyncio.create_task(sent(served, file)) for _ in range(7)]
+        waits: list[float] = []
+        while not all(task.done() for task in importing):
+            began = time.perf_counter()
+            await served.service.tick()
+            await asyncio.to_thread(time.perf_counter)
+            waits.append(time.perf_counter() - began)
+            await asyncio.sleep(0.05)
+        told = sorted([refusal(await task) for task in importing])
+    assert [status for status, _ in told] == [413] * 4 + [429] * 3
+    assert "took longer than 1 s" in told[0][1]
+    assert max(waits) < 2.0
+    assert len(waits) > 10
+
+
+async def test_h2_a_tick_needs_no_thread_that_strangers_can_take(served: Served):
+    over = threading.Event()
+    taken = [asyncio.create_task(asyncio.to_thread(over.wait)) for _ in range(64)]
+    try:
+        async with asyncio.timeout(10):
+            await served.service.tick()
+    finally:
+        over.set()
+        await asyncio.gather(*taken)
 
 
 async def test_the_same_list_twice_at_once_is_imported_once(served_by_each: Served):

@@ -204,6 +204,7 @@ async def test_u8_one_more_preview_than_allowed_at_once_is_refused(served: Serve
         done = await asyncio.gather(*work)
         again = await served.post(PREVIEW, {"url": web.url("host")}, token=admin)
     assert refused.status == 429
+    assert int(refused.headers["Retry-After"]) > 0
     assert "max-previews-per-user" in refused.json["detail"]
     assert (allowed.status, again.status) == (200, 200)
     assert [answer.status for answer in done] == [200] * 4

@@ -1,5 +1,9 @@
 """Users and API keys over the API."""
 
+from typing import Any
+
+import pytest
+
 from tests.api.conftest import Served
 
 
@@ -51,3 +55,39 @@ async def test_u5_a_key_is_stored_and_never_shown(served: Served):
     }
     assert (await served.delete("/api/users/default/api-keys/x")).status == 204
     assert (await served.delete("/api/users/default/api-keys/x")).status == 404
+
+
+async def test_keys_come_in_pages_like_every_list(served: Served):
+    user, now = await served.app.store.people.user("default"), served.app.clock.now()
+    for provider in ("x", "a", "m"):
+        sealed = served.app.vault.seal("secret", user_id=user.id, provider=provider)
+        await served.app.store.people.set_key(user.id, provider, sealed, now)
+    path, query, found = "/api/users/default/api-keys", "?limit=2", []
+    while True:
+        page = (await served.get(path + query)).json
+        found.append([one["provider"] for one in page["items"]])
+        if page["nextCursor"] is None:
+            break
+        query = f"?limit=2&cursor={page['nextCursor']}"
+    assert found == [["a", "m"], ["x"]]
+    for query, field in (("limit=0", "limit"), ("limit=501", "limit"), ("cursor=x", "cursor")):
+        refused = await served.get(f"{path}?{query}")
+        assert (refused.status, refused.json["errors"][0]["field"]) == (422, field)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("PUT", "/api/users/default/api-keys/y", {"apiKey": "a"}, "provider"),
+        ("PUT", "/api/users/default/api-keys/x", {"apiKey": "a b"}, "apiKey"),
+        ("DELETE", "/api/users/default", None, "id"),
+        ("DELETE", "/api/users/default/podcasts/default", None, "id"),
+        ("PUT", "/api/users/default", None, "body"),
+    ],
+)
+async def test_wrong_input_is_named(
+    served: Served, method: str, path: str, body: Any, field: str
+) -> None:
+    answer = await served.call(method, path, body)
+    assert answer.status == 422
+    assert [one["field"] for one in answer.json["errors"]] == [field]

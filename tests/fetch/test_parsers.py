@@ -12,10 +12,18 @@ import pytest
 import uvloop
 
 from headwater.clock import SystemClock
-from headwater.errors import FetchError, LocalFault, NoContent, NotAFeed, TooExpensive
+from headwater.errors import (
+    FetchError,
+    LocalFault,
+    NoContent,
+    NotAFeed,
+    TooExpensive,
+    UsageError,
+)
 from headwater.fetch.feed import parse_feed
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.website import read_page
+from headwater.rules.opml import read_opml
 
 URL = "https://example.org/feed?token=hush"
 ODD_WORKER = (sys.executable, "-P", str(Path(__file__).with_name("odd_worker.py")))
@@ -117,6 +125,22 @@ async def test_h2_a_page_is_read_elsewhere_with_the_same_result():
         there = await parsers.page(a_page(ARTICLE), content_type="text/html", url=URL)
     assert there == read_page(a_page(ARTICLE), content_type="text/html", url=URL)
     assert "rose by a hand" in there.body
+
+
+async def test_h2_a_long_list_of_sources_is_read_elsewhere_with_the_same_result():
+    lines = "".join(
+        f'<outline title="Füße {n}" xmlUrl="https://host{n}.example/?a=1&amp;b={n}"/>'
+        for n in range(2000)
+    )
+    data = f'<opml><body>{lines}<outline xmlUrl="@x" headwater:sourceType="twitter"/></body></opml>'
+    async with Parsers(clock=SystemClock()) as parsers:
+        found = await parsers.outlines(data.encode(), most=5000)
+        assert list(found) == read_opml(data.encode())
+        assert len(await parsers.outlines(data.encode(), most=100)) == 101
+        assert len(await parsers.outlines(data.encode()[:60_000], most=100)) == 101
+        for nothing in (b"no list", b"no list" * 20_000):
+            with pytest.raises(UsageError, match="not an OPML file"):
+                await parsers.outlines(nothing, most=10)
 
 
 async def test_h4_errors_of_the_parsers_come_through_as_what_they_are():

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from headwater.model import SourceType
 from headwater.rules.admission import content_hash
-from headwater.rules.digest import articles_from, is_aggregating
+from headwater.rules.digest import (
+    MOST_CHARACTERS,
+    MOST_POSTS,
+    articles_from,
+    is_aggregating,
+    portion_sizes,
+)
 from tests.factories import NOW, a_policy, a_post, a_source
 
 POLICY = a_policy()
@@ -192,3 +198,34 @@ def test_a2_an_article_of_one_post_has_an_id_of_its_own():
     (article,) = articles_from(a_source(aggregate=False), [post], NOW, a_policy())
     assert article.id != post.id
     assert article.post_ids == (post.id,)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sizes"),
+    [
+        ([], []),
+        ([0], [1]),
+        ([1] * MOST_POSTS, [MOST_POSTS]),
+        ([1] * (MOST_POSTS + 1), [MOST_POSTS, 1]),
+        ([MOST_CHARACTERS // 2, MOST_CHARACTERS // 2], [2]),
+        ([MOST_CHARACTERS // 2, MOST_CHARACTERS // 2, 1], [2, 1]),
+        ([1, 5 * MOST_CHARACTERS, 1, 1], [1, 1, 2]),
+    ],
+)
+def test_a2_a_digest_has_bounds(lengths, sizes):
+    assert list(portion_sizes(lengths)) == sizes
+
+
+def test_a2_what_is_too_much_for_one_digest_goes_on_in_the_next_oldest_first():
+    posts = [a_post(str(n), published_at=MORNING + n * HOUR) for n in range(MOST_POSTS + 3)]
+    first, second = articles_from(NITTER, posts[::-1], NOW, POLICY)
+    assert first.post_ids == tuple(post.id for post in posts[:MOST_POSTS])
+    assert second.post_ids == tuple(post.id for post in posts[MOST_POSTS:])
+    assert first.id != second.id
+
+
+def test_a2_a_post_that_is_left_over_is_an_article_of_its_own():
+    posts = [a_post(str(n), published_at=MORNING + n * HOUR) for n in range(MOST_POSTS + 1)]
+    _, alone = articles_from(NITTER, posts, NOW, POLICY)
+    assert alone.post_ids == (posts[-1].id,)
+    assert (alone.title, alone.body) == (posts[-1].title, posts[-1].body)

@@ -372,3 +372,10 @@ def test_lists_from_the_wild_survive_a_round_trip(corpus: Path):
         except UsageError:
             continue
         assert Counter(read_opml(written(*found))) == Counter(found)
+
+
+def test_reading_ends_behind_as_many_sources_as_are_wanted():
+    data = opml("".join(f'<outline xmlUrl="http://a.example/{n}"/>' for n in range(10)))
+    assert len(read_opml(data, most=10)) == 10
+    assert len(read_opml(data, most=9)) == 10  # one more, which tells that there are more
+    assert [each.url[-1] for each in read_opml(data, most=3)] == ["0", "1", "2", "3"]

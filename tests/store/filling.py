@@ -38,7 +38,7 @@ async def fill(store: Store) -> None:
     await store.clean(old_posts(7), NOW, 1000)
     make = lambda s, p: articles_from(s, p, NOW, Policy())  # noqa: E731
     done = await store.articles.aggregate("default", created_after=NOW - DAY, make=make)
-    await store.articles.mark_processed("default", [done.created[0].id], NOW)
+    await store.articles.mark_processed("default", [done.created[0]], NOW)
     await store.facts.set("paused", "true")
     filled = await everything(store)
     assert all(filled.values()), filled

@@ -5,13 +5,15 @@ from functools import partial
 
 import pytest
 
-from headwater.model import Source
-from headwater.rules.digest import articles_from
+from headwater.model import Podcast, Source
+from headwater.rules.digest import MOST_CHARACTERS, MOST_POSTS, articles_from
 from headwater.rules.policy import Policy
 from headwater.store import Store, open_database
 from headwater.store.aggregation import POSTS_PER_BITE
 from headwater.store.articles import Aggregation
+from headwater.store.rows import content_of
 from tests.store.pieces import DAY, NOW, StoreClock, a_post, rows, stored, with_posts
+from tests.store.test_due_plans import plans
 
 POLICY = Policy()
 MANY = 2 * POSTS_PER_BITE + 100
@@ -23,7 +25,6 @@ async def aggregated(store: Store) -> Aggregation:
         "default",
         created_after=NOW - 7 * DAY,
         make=make,
-        is_whole=lambda source: source.aggregate is True,
     )
 
 
@@ -32,7 +33,7 @@ async def busy_source(store: Store, posts: int, *, aggregate: bool) -> Source:
     return await with_posts(store, source, *(a_post(source, str(n)) for n in range(posts)))
 
 
-async def test_a2_a_digest_is_made_of_all_posts_and_single_articles_in_bites(
+async def test_a2_a_digest_takes_as_many_posts_as_a_bite_and_another_goes_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     digesting = await busy_source(store, MANY, aggregate=True)
@@ -49,11 +50,23 @@ async def test_a2_a_digest_is_made_of_all_posts_and_single_articles_in_bites(
     made = await aggregated(store)
 
     assert made.linked_posts == 2 * MANY
-    assert sorted(linked) == [100, POSTS_PER_BITE, POSTS_PER_BITE, MANY]
-    (digest,) = [a for a in made.created if a.source_id == digesting.id]
-    assert len(digest.post_ids) == MANY
-    assert len([a for a in made.created if a.source_id == single.id]) == MANY
+    assert max(linked) == POSTS_PER_BITE == MOST_POSTS
+    articles = [a async for a in store.articles.each("default", made.created)]
+    digests = [len(a.post_ids) for a in articles if a.source_id == digesting.id]
+    assert digests == [MOST_POSTS, MOST_POSTS, 100]
+    assert len([a for a in articles if a.source_id == single.id]) == MANY
     assert await rows(store, "SELECT count(*) FROM posts WHERE NOT is_linked") == [(0,)]
+
+
+async def test_h1_long_posts_make_more_digests_and_none_is_too_long(store: Store):
+    source = await stored(store, aggregate=True)
+    long = [a_post(source, f"{n} " + "x" * 600_000) for n in range(7)]
+    await with_posts(store, source, *long)
+    made = await aggregated(store)
+    articles = [a async for a in store.articles.each("default", made.created)]
+    assert [len(a.post_ids) for a in articles] == [3, 3, 1]
+    assert max(len(a.body) for a in articles) < MOST_CHARACTERS + 1000
+    assert (await aggregated(store)).linked_posts == 0
 
 
 async def test_small_sources_share_a_bite(store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -83,3 +96,20 @@ async def test_a3_two_programs_that_aggregate_at_once_make_nothing_twice(store: 
     doubles = "SELECT post_id FROM post_articles GROUP BY post_id HAVING count(*) > 1"
     assert await rows(store, doubles) == []
     assert await rows(store, "SELECT count(*) FROM articles") == [(POSTS_PER_BITE + 2,)]
+
+
+async def test_an_aggregation_looks_at_the_posts_that_wait_alone(
+    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    mine = await busy_source(store, 20, aggregate=False)
+    for n in range(20):
+        await store.people.save_podcast(Podcast(f"p{n}", "default", f"Other {n}", NOW))
+        other = await stored(store, podcast_id=f"p{n}")
+        await with_posts(store, other, *(a_post(other, str(n)) for n in range(100)))
+    many = [a_post(mine, f"linked {n}") for n in range(180)]
+    linked = [content_of(post) | {"podcast_id": "default", "is_linked": True} for post in many]
+    await store.database.write(lambda s: s.insert_rows("posts", linked))
+    if kind == "postgres":  # SQLite is never analysed
+        await store.database.write(lambda s: s.execute("ANALYZE"))
+    found = await plans(store, lambda: aggregated(store), monkeypatch)
+    assert "posts_waiting" in found[0], found[0]

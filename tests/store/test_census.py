@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.model import Health, Hold, Source, SourceType
+from headwater.operations.people import add_podcast, add_user
 from headwater.rules.health import health_of
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import hold_seconds
@@ -46,6 +47,14 @@ async def test_the_backlog_agrees_with_the_rules(
     ]
     late = [moment for moment in due if moment is not None and moment <= NOW - PATIENCE]
     assert found == Backlog(len(due), len(late), min(late, default=None))
+
+
+async def test_s3_a_source_whose_backoff_is_over_was_due_since_its_cap(store: Store):
+    failing = a_source(poll_interval_minutes=60, consecutive_failures=5, last_polled=NOW - 3 * DAY)
+    await only(store, [failing, replace(a_source(), enabled=False)])
+    policy = Policy(max_backoff_hours=6)  # the backoff of 32 hours is over, too
+    found = await store.census.backlog(NOW, policy, PATIENCE)
+    assert found == Backlog(1, 1, NOW - 3 * DAY + 6 * HOUR)
 
 
 async def test_p9_who_waits_for_a_hold_is_due_but_not_overdue(store: Store):
@@ -96,3 +105,62 @@ async def test_s5_counting_what_is_due_reads_the_due_ones_only(
         ):
             assert index in plan, plan
         assert _full_scans(plan, kind) == [], plan
+
+
+async def test_backlogs_are_told_owner_by_owner(store: Store):
+    bob, theirs = await somebody(store, "bob")
+    late, fresh = {"last_polled": NOW - DAY}, {"last_polled": NOW}
+    await only(store, [a_source(**late), a_source(**fresh), a_source(podcast_id=theirs, **late)])
+    found = await store.census.backlogs(NOW, Policy(), PATIENCE)
+    together = await store.census.backlog(NOW, Policy(), PATIENCE)
+    assert {owner: backlog.due for owner, backlog in found.items()} == {"default": 1, bob: 1}
+    assert sum(backlog.overdue for backlog in found.values()) == together.overdue == 2
+    assert found[bob].oldest_overdue_at == together.oldest_overdue_at
+
+
+async def test_counts_by_podcast_add_up_to_all(store: Store):
+    bob, theirs = await somebody(store, "bob")
+    await only(
+        store,
+        [a_source(), a_source(consecutive_failures=2), a_source(podcast_id=theirs, enabled=False)],
+    )
+    found = {tally.podcast_id: tally for tally in await store.census.by_podcast()}
+    assert (found[theirs].owner, found["default"].owner) == (bob, "default")
+    assert found[theirs].by_health[Health.DISABLED] == 1
+    assert found["default"].by_health[Health.FAILING] == 1
+    whole = await store.census.by_health()
+    assert whole == {h: sum(tally.by_health[h] for tally in found.values()) for h in Health}
+
+
+async def test_hosts_are_counted_by_owner_and_only_what_is_enabled(store: Store):
+    bob, theirs = await somebody(store, "bob")
+    await only(
+        store,
+        [
+            a_source(host="a.example"),
+            a_source(host="a.example", enabled=False),
+            a_source(host="a.example", podcast_id=theirs),
+            a_source(host="b.example"),
+        ],
+    )
+    found = await store.census.on_hosts(["a.example", "c.example"])
+    assert found == {"a.example": {"default": 1, bob: 1}}
+    assert await store.census.on_hosts([]) == {}
+
+
+async def test_u2_whether_there_are_sources_is_told_by_owner(store: Store):
+    bob, theirs = await somebody(store, "bob")
+    await only(store, [])
+    assert not await store.census.any_sources(None)
+    await only(store, [a_source()])
+    assert await store.census.any_sources(None)
+    assert await store.census.any_sources("default")
+    assert not await store.census.any_sources(bob)
+    await only(store, [a_source(podcast_id=theirs)])
+    assert await store.census.any_sources(bob)
+
+
+async def somebody(store: Store, name: str) -> tuple[str, str]:
+    """Another user with a podcast; answers both ids."""
+    user = await add_user(store, name, NOW)
+    return user.id, (await add_podcast(store, user, name, NOW)).id

@@ -134,13 +134,13 @@ async def test_s10_a_right_to_poll_that_was_cut_off_is_noticed_and_taken_again(
 ):
     url = postgres_url()
     first, second = open_database(url), open_database(url)
-    assert first.try_claim()
+    assert await first.try_claim()
     postgres_server.cut_off(url)
-    assert first.keep_claim()
-    assert not second.try_claim()
+    assert await first.keep_claim()
+    assert not await second.try_claim()
     postgres_server.cut_off(url)
-    assert second.try_claim()
-    assert not first.keep_claim()
+    assert await second.try_claim()
+    assert not await first.keep_claim()
     for database in (first, second):
         database.release()
         await database.close()

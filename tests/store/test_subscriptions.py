@@ -48,6 +48,21 @@ async def test_u8_no_list_brings_a_user_beyond_the_limit(store: Store):
     assert await rows(store, "SELECT count(*) FROM sources") == [(2,)]
 
 
+async def test_u8_two_lists_at_once_do_not_bring_a_user_beyond_the_limit_together(
+    store: Store, url: str
+):
+    await store.people.save_podcast(Podcast("other", "default", "Other", NOW))
+    lists = [[a_source(podcast_id=p) for _ in range(40)] for p in ("default", "other")]
+    async with Store(open_database(url), StoreClock()) as other:
+        done = await asyncio.gather(
+            store.subscriptions.add_missing("default", lists[0], most=60),
+            other.subscriptions.add_missing("other", lists[1], most=60),
+            return_exceptions=True,
+        )
+    assert [type(one) for one in done if one] == [TooMuch]
+    assert await rows(store, "SELECT count(*) FROM sources") == [(40,)]
+
+
 async def test_a_podcast_that_is_gone_meanwhile_takes_no_sources(store: Store):
     with pytest.raises(NotFound):
         await store.subscriptions.add_missing("gone", [a_source(podcast_id="gone")], most=MANY)

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from headwater.api.inputs import ArticleIdsIn
-from headwater.api.pages import DEFAULT_LIMIT, LONGEST_CURSOR, Page, id_in, page_of_part
+from headwater.api.pages import Cursor, Page, id_in, limit_up_to, page_of_part
 from headwater.api.schemas import AggregationOut, ArticleOut, MarkingOut
 from headwater.api.scope import PodcastName, UserName, the_podcast
 from headwater.api.streams import streamed
@@ -27,7 +27,7 @@ def article_routes(app: App) -> APIRouter:
     """`…/podcasts/{p}/articles`."""
     routes = APIRouter(prefix="/api/users/{u}/podcasts/{p}/articles", tags=["articles"])
     store = app.store
-    most = app.settings.limits.max_page_size
+    usual = limit_up_to(app.settings.limits.max_page_size)
 
     @routes.post("/aggregate", response_model=AggregationOut)
     async def aggregate_posts(request: Request, u: UserName, p: PodcastName) -> Response:
@@ -35,7 +35,7 @@ def article_routes(app: App) -> APIRouter:
         podcast = await the_podcast(store, request, u, p)
         made = await aggregate(store, podcast, app.clock.now(), app.policy)
         counts = {"created": len(made.created), "linkedPosts": made.linked_posts}
-        return streamed(counts, made.created, ArticleOut.of)
+        return streamed(counts, store.articles.each(podcast.id, made.created), ArticleOut.of)
 
     @routes.get("")
     async def list_articles(
@@ -44,8 +44,8 @@ def article_routes(app: App) -> APIRouter:
         p: PodcastName,
         processed: Annotated[bool | None, Query(description="Only those that are, or not.")] = None,
         order: Annotated[Order, Query(description="Which ones come first.")] = Order.NEWEST,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
-        cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
+        limit: int = usual,
+        cursor: Cursor = None,
     ) -> Page[ArticleOut]:
         """List the articles of a podcast.
 

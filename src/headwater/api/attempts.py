@@ -26,7 +26,7 @@ class Attempts:
 
     def seconds_to_wait(self, address: str, secret: str) -> float:
         """How long an address has to wait before it may try this secret; 0: not at all."""
-        since, count = self._failed.get(_household(address), (0.0, 0))
+        since, count = self._failed.get(household(address), (0.0, 0))
         left = since + WINDOW_SECONDS - self._clock.monotonic()
         return left if count >= MOST and left > 0 and _mark(secret) not in self._known else 0.0
 
@@ -34,7 +34,7 @@ class Attempts:
         """Remember a wrong attempt."""
         self._known.pop(_mark(secret), None)  # revoked
         now = self._clock.monotonic()
-        address = _household(address)
+        address = household(address)
         since, count = self._failed.get(address, (now, 0))
         if since + WINDOW_SECONDS <= now:
             since, count = now, 0
@@ -54,7 +54,7 @@ class Attempts:
             del self._failed[address]
 
 
-def _household(address: str) -> str:
+def household(address: str) -> str:
     """Those who can change their address among each other count as one."""
     try:
         ip = ipaddress.ip_address(address)

@@ -1,12 +1,13 @@
 """Whether the program lives, and whether it can work."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from headwater import __version__
+from headwater import __version__, logs
 from headwater.api.problems import problem
 from headwater.api.schemas import Shape
 from headwater.app import App
@@ -14,6 +15,7 @@ from headwater.engine.service import Service
 from headwater.operations.checks import Check, Verdict
 from headwater.operations.readiness import readiness, schema_if_known
 
+log = logs.get_logger()
 _NOT_READY = {"description": "Something is wrong; `checks` says what."}
 
 
@@ -47,6 +49,7 @@ class ReadinessOut(Shape):
 def health_routes(app: App, service: Service) -> APIRouter:
     """`/api/health` and `/api/ready`, open to everybody."""
     routes = APIRouter(prefix="/api", tags=["operations"])
+    journal = _Journal()
 
     @routes.get("/health")
     async def health() -> LivenessOut:
@@ -60,6 +63,7 @@ def health_routes(app: App, service: Service) -> APIRouter:
     async def ready() -> ReadinessOut | JSONResponse:
         """Say whether polling works now, check by check."""
         found = await readiness(app.settings, app.store, service, app.clock.now())
+        journal.note(found)
         checks = {check.name: CheckOut.of(check) for check in found}
         wrong = [name for name, check in checks.items() if not check.ok]
         if not wrong:
@@ -68,3 +72,17 @@ def health_routes(app: App, service: Service) -> APIRouter:
         return problem(503, f"not ready: {', '.join(wrong)}", checks=plain)
 
     return routes
+
+
+class _Journal:
+    """Tells the log of checks that go wrong, once each time, however often somebody asks."""
+
+    def __init__(self) -> None:
+        self._wrong: frozenset[str] = frozenset()
+
+    def note(self, found: Sequence[Check]) -> None:
+        """Look at what was found."""
+        wrong = {check.name: check for check in found if check.verdict is Verdict.WRONG}
+        for name in sorted(wrong.keys() - self._wrong):
+            log.warning("not ready", check=name, why=wrong[name].cause or wrong[name].detail)
+        self._wrong = frozenset(wrong)

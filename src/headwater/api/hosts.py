@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi import Path as PathParameter
 
 from headwater.api.callers import caller_of
-from headwater.api.pages import DEFAULT_LIMIT, LONGEST_CURSOR, Page, id_in, page_of
+from headwater.api.pages import Cursor, Page, id_in, limit_up_to, page_of
 from headwater.api.running import HostCardOut, HostOut
 from headwater.app import App
 from headwater.engine.service import Service
@@ -18,7 +18,7 @@ HostName = Annotated[str, PathParameter(alias="host", max_length=300, descriptio
 def host_routes(app: App, service: Service) -> APIRouter:
     """`/api/hosts`."""
     routes = APIRouter(prefix="/api/hosts", tags=["hosts"])
-    most = app.settings.limits.max_page_size
+    usual = limit_up_to(app.settings.limits.max_page_size)
 
     def seen_by(request: Request) -> HostsSeen:
         return HostsSeen(app.store, service, app.policy, caller_of(request).user_id)
@@ -26,8 +26,8 @@ def host_routes(app: App, service: Service) -> APIRouter:
     @routes.get("")
     async def list_hosts(
         request: Request,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
-        cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
+        limit: int = usual,
+        cursor: Cursor = None,
     ) -> Page[HostOut]:
         """List the hosts of one's own sources by name, an administrator everybody's.
 

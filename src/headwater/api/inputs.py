@@ -22,6 +22,8 @@ from headwater.rules.lines import is_one_line
 
 ONE_LINE = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"
 
+_MOST_FIELDS = 100
+
 
 def storable(text: str) -> str:
     """Text that both databases can keep: no control characters, no halves of characters (M6)."""
@@ -53,28 +55,25 @@ class Given(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_what_cannot_be_written(cls, body: Any) -> Any:
+    def _as_it_can_be_written(cls, body: Any) -> Any:
         """GET, edit, PUT must work, so fields that only responses have are passed over."""
-        if cls.answer is None or not isinstance(body, Mapping):
-            return body
-        taken = {field.alias for field in cls.model_fields.values()}
-        shown = {field.alias for field in cls.answer.model_fields.values()}
-        return {name: value for name, value in body.items() if name not in shown - taken}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_whole_numbers(cls, body: Any) -> Any:
-        """In JSON 30.0 is an integer too."""
         if not isinstance(body, Mapping):
             return body
-        return {
-            name: int(value) if isinstance(value, float) and value.is_integer() else value
-            for name, value in body.items()
-        }
+        if len(body) > _MOST_FIELDS:  # each one that nobody knows would be told
+            raise ValueError(f"more than {_MOST_FIELDS} fields")
+        shown = {} if cls.answer is None else cls.answer.model_fields
+        ignored = {field.alias for field in shown.values()}
+        ignored -= {field.alias for field in cls.model_fields.values()}
+        return {name: _whole(value) for name, value in body.items() if name not in ignored}
 
     def given(self) -> dict[str, Any]:
         """The fields that were given, by their names in Python."""
         return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+def _whole(value: Any) -> Any:
+    """In JSON 30.0 is an integer too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class UserIn(Given):
@@ -190,7 +189,7 @@ class BatchIn(Given):
 class ArticleIdsIn(Given):
     """Which articles are meant."""
 
-    ids: Annotated[tuple[ArticleKey, ...], Field(strict=False, max_length=10_000)]
+    ids: Annotated[tuple[ArticleKey, ...], Field(strict=False, fail_fast=True, max_length=10_000)]
 
 
 class PreviewIn(Given):

@@ -47,6 +47,7 @@ _WORDS = {
     401: "A valid access token is needed.",
     403: "The request comes from another site, or needs an administrator's token.",
     404: "There is no such thing, or it is somebody else's.",
+    408: "The body did not come in time.",
     409: "It contradicts what is there.",
     413: "The body is too large, or a limit on numbers is reached.",
     415: "The body is of a kind that is not taken.",
@@ -60,7 +61,8 @@ _DETAILS = {
     401: "a valid access token is needed",
     403: "this needs an administrator's token",
     404: "there is no user 'ann'",
-    413: "the body is larger than 16,777,216 bytes (app.limits.max-request-bytes)",
+    408: "the body did not come in time",
+    413: "the body is larger than 65,536 bytes",
     422: "wrong input: limit",
     429: "too many wrong tokens; come back later",
     502: "HTTP 404 Not Found from https://example.org/feed.xml",
@@ -89,7 +91,7 @@ def error_answers(operation: dict[str, Any], path: str, *, is_open: bool) -> dic
     if "{" in path:
         statuses.add(404)
     if "requestBody" in operation:
-        statuses.add(413)
+        statuses |= {408, 413}
     return {str(status): _answer_of(status, own.get(status, {})) for status in sorted(statuses)}
 
 

@@ -9,7 +9,7 @@ from headwater.api.schemas import ImportedOut, ImportOut
 from headwater.api.scope import PodcastName, UserName, the_podcast
 from headwater.api.streams import streamed
 from headwater.app import App
-from headwater.operations.subscriptions import export_opml, import_opml
+from headwater.operations.subscriptions import export_opml
 
 MEDIA_TYPE = "text/x-opml"
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -34,9 +34,7 @@ def opml_routes(app: App) -> APIRouter:
     async def import_sources(request: Request, u: UserName, p: PodcastName) -> Response:
         """Add the feeds of an OPML file that are not watched yet, and say what became of each."""
         podcast = await the_podcast(store, request, u, p)
-        most = app.settings.limits.max_sources_per_user
-        file = await request.body()
-        lines = await import_opml(store, podcast, file, app.clock.now(), most=most)
+        lines = await app.imports.take(podcast, await request.body())
         return streamed({}, lines, ImportedOut.of)
 
     @routes.get("", response_class=Response, responses=_FILE)

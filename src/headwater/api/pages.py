@@ -5,7 +5,9 @@ import binascii
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
+
+from fastapi import Query
 
 from headwater.api.schemas import Shape
 from headwater.errors import UsageError
@@ -15,7 +17,12 @@ Item = TypeVar("Item")
 Out = TypeVar("Out", bound=Shape)
 Position = tuple[int | str, ...]
 DEFAULT_LIMIT = 50
-LONGEST_CURSOR = 500
+Cursor = Annotated[str | None, Query(max_length=500)]
+
+
+def limit_up_to(most: int) -> Any:
+    """The parameter `limit` of a list whose pages are no longer than this."""
+    return Query(default=min(DEFAULT_LIMIT, most), ge=1, le=most)
 
 
 class Page(Shape, Generic[Out]):

@@ -15,12 +15,12 @@ async def refuse_odd_parameters(request: Request) -> None:
     for name, value in request.path_params.items():
         if not is_one_line(str(value)):
             raise NotFound(f"there is nothing with this {name!r}")
-    if not request.url.path.startswith(_FOR_PROGRAMS):
-        return  # pages pass over what they do not know: a person may have followed an old link
     given = request.query_params.multi_items()
-    known = _query_names(request.scope["route"]) if given else frozenset()
+    # pages pass over what they do not know: a person may have followed an old link
+    is_page = not request.url.path.startswith(_FOR_PROGRAMS)
+    known = _query_names(request.scope["route"]) if given and not is_page else frozenset()
     for name, value in given:
-        if name not in known:
+        if not is_page and name not in known:
             raise UsageError(f"there is no parameter {name!r} here", field=name)
         if not is_one_line(value):
             raise UsageError(f"the parameter {name!r} is not one line of text", field=name)

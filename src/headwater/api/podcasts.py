@@ -1,11 +1,9 @@
 """Podcasts."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from headwater.api.inputs import PodcastIn
-from headwater.api.pages import DEFAULT_LIMIT, LONGEST_CURSOR, Page, page_of, place_of, position_in
+from headwater.api.pages import Cursor, Page, limit_up_to, page_of, place_of, position_in
 from headwater.api.schemas import PodcastOut
 from headwater.api.scope import PodcastName, UserName, the_podcast, the_user
 from headwater.app import App
@@ -16,14 +14,14 @@ def podcast_routes(app: App) -> APIRouter:
     """`/api/users/{u}/podcasts`."""
     routes = APIRouter(prefix="/api/users/{u}/podcasts", tags=["podcasts"])
     store = app.store
-    most = app.settings.limits.max_page_size
+    usual = limit_up_to(app.settings.limits.max_page_size)
 
     @routes.get("")
     async def list_podcasts(
         request: Request,
         u: UserName,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
-        cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
+        limit: int = usual,
+        cursor: Cursor = None,
     ) -> Page[PodcastOut]:
         """List a user's podcasts, oldest first."""
         after = position_in(cursor, int, str)

@@ -1,14 +1,12 @@
 """What polls have brought: posts, and the history of polls."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 
 from headwater.api.pages import (
-    DEFAULT_LIMIT,
-    LONGEST_CURSOR,
+    Cursor,
     Page,
     id_in,
+    limit_up_to,
     page_of,
     page_of_part,
     position_in,
@@ -19,21 +17,19 @@ from headwater.app import App
 from headwater.model import Post
 from headwater.store.parts import Part
 
-Cursor = Annotated[str | None, Query(max_length=LONGEST_CURSOR)]
-
 
 def post_routes(app: App) -> APIRouter:
     """The posts of a podcast and of a source, and a source's polls."""
     routes = APIRouter(prefix="/api/users/{u}/podcasts/{p}", tags=["posts"])
     store = app.store
-    most = app.settings.limits.max_page_size
+    usual = limit_up_to(app.settings.limits.max_page_size)
 
     @routes.get("/posts")
     async def list_podcast_posts(
         request: Request,
         u: UserName,
         p: PodcastName,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
+        limit: int = usual,
         cursor: Cursor = None,
     ) -> Page[PostOut]:
         """List the posts of a podcast, newest first.
@@ -50,7 +46,7 @@ def post_routes(app: App) -> APIRouter:
         u: UserName,
         p: PodcastName,
         s: SourceId,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
+        limit: int = usual,
         cursor: Cursor = None,
     ) -> Page[PostOut]:
         """List the posts of a source, newest first.
@@ -67,7 +63,7 @@ def post_routes(app: App) -> APIRouter:
         u: UserName,
         p: PodcastName,
         s: SourceId,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
+        limit: int = usual,
         cursor: Cursor = None,
     ) -> Page[PollRecordOut]:
         """List the polls of a source, newest first, as far back as the history goes."""

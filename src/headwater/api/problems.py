@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problem documents."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -25,6 +26,9 @@ from headwater.rules.failure import one_line
 
 MEDIA_TYPE = "application/problem+json"
 _ERRORS_SHOWN = 100  # whoever sends more wrong fields than that has one mistake to mend
+_NAMES_SHOWN = 10
+_LONGEST_NAME = 100  # of a field, which may be anything at all
+_RETRY_SECONDS = "10"  # by then something that is under way may have ended
 _STATUSES: tuple[tuple[type[HeadwaterError], int], ...] = (
     (NotFound, 404),
     (Forbidden, 403),
@@ -70,7 +74,8 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error.__cause__, HeadwaterError):  # ours, raised while the body was read
         return await _ours(request, error.__cause__)
     if error.status_code == HTTPStatus.BAD_REQUEST:  # the framework's word for a broken body
-        return problem(422, "the body cannot be read")
+        message = "the body cannot be read"
+        return problem(422, message, errors=[{"field": "body", "message": message}])
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         # the framework names the methods of the first route that fits, and there may be more
@@ -81,20 +86,34 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    errors = [
-        {"field": ".".join(str(part) for part in one["loc"][1:]), "message": one["msg"]}
-        for one in error.errors()[:_ERRORS_SHOWN]
-    ]
-    named = ", ".join(one["field"] for one in errors if one["field"])
-    return problem(422, f"wrong input: {named}" if named else "wrong input", errors=errors)
+    found = error.errors()
+    errors = [{"field": _field(one), "message": one["msg"]} for one in found[:_ERRORS_SHOWN]]
+    named = ", ".join(one["field"] for one in errors[:_NAMES_SHOWN])
+    more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
+    return problem(422, f"wrong input: {named}{more}", errors=errors)
+
+
+def _field(error: Mapping[str, Any]) -> str:
+    """The name of what is wrong; of a body as a whole it is `body`."""
+    part, *path = error["loc"]
+    if error["type"] == "json_invalid":  # the path is a number of characters
+        path = []
+    return _shown(".".join(map(str, path)) or part)
+
+
+def _shown(name: str) -> str:
+    """A name as it can be shown, whatever somebody made up."""
+    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return "".join(c if c.isprintable() else "�" for c in cut)
 
 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     message = one_line(error)
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
     field = error.field if isinstance(error, UsageError) else None
-    errors = [{"field": field, "message": message}] if field else []
-    return problem(status, message, errors=errors)
+    errors = [{"field": _shown(field), "message": message}] if field else []
+    headers = {"Retry-After": _RETRY_SECONDS} if status == HTTPStatus.TOO_MANY_REQUESTS else None
+    return problem(status, message, errors=errors, headers=headers)
 
 
 async def _unexpected(_: Request, __: Exception) -> JSONResponse:

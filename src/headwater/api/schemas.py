@@ -1,6 +1,6 @@
 """The shapes of what is served: camelCase names, moments in UTC with milliseconds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -185,10 +185,10 @@ class AggregationOut(Shape):
     items: tuple[ArticleOut, ...]
 
     @classmethod
-    def of(cls, made: Aggregation) -> "AggregationOut":
-        """An aggregation as it is served."""
-        items = tuple(ArticleOut.model_validate(article) for article in made.created)
-        return cls(created=len(items), linked_posts=made.linked_posts, items=items)
+    def of(cls, made: Aggregation, articles: Iterable[Article]) -> "AggregationOut":
+        """An aggregation as it is served, with the articles that it made."""
+        items = tuple(ArticleOut.of(article) for article in articles)
+        return cls(created=len(made.created), linked_posts=made.linked_posts, items=items)
 
 
 class MarkingOut(Shape):

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Request, Response
 
 from headwater.api.inputs import SourceIn, SourceNew, SourcePatch
 from headwater.api.pages import (
-    DEFAULT_LIMIT,
-    LONGEST_CURSOR,
+    Cursor,
     Page,
     Position,
+    limit_up_to,
     page_of,
     place_in,
     place_of,
@@ -34,7 +34,7 @@ def source_routes(app: App) -> APIRouter:
     routes = APIRouter(prefix="/api/users/{u}/podcasts/{p}/sources", tags=["sources"])
     store = app.store
     limits = app.settings.limits
-    most = limits.max_page_size
+    usual = limit_up_to(limits.max_page_size)
 
     async def shown(source_id: str) -> SourceOut:
         return SourceOut.of(await view_of(store, source_id, app.clock.now(), app.policy))
@@ -44,8 +44,8 @@ def source_routes(app: App) -> APIRouter:
         request: Request,
         u: UserName,
         p: PodcastName,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
-        cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
+        limit: int = usual,
+        cursor: Cursor = None,
         enabled: Annotated[bool | None, Query(description="Only these.")] = None,
         type_: Annotated[SourceType | None, Query(alias="type", description="Only these.")] = None,
         health: Annotated[Health | None, Query(description="Only these.")] = None,

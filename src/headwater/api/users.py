@@ -2,12 +2,20 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi import Path as PathParameter
 
 from headwater.api.callers import caller_of, need_admin
 from headwater.api.inputs import ApiKeyIn, UserIn
-from headwater.api.pages import DEFAULT_LIMIT, LONGEST_CURSOR, Page, page_of, place_of, position_in
+from headwater.api.pages import (
+    Cursor,
+    Page,
+    id_in,
+    limit_up_to,
+    page_of,
+    place_of,
+    position_in,
+)
 from headwater.api.schemas import KeyOut, UserOut
 from headwater.api.scope import UserName, the_user
 from headwater.app import App
@@ -27,13 +35,13 @@ def user_routes(app: App) -> APIRouter:
     """`/api/users` and what hangs directly on a user."""
     routes = APIRouter(prefix="/api/users", tags=["users"])
     store = app.store
-    most = app.settings.limits.max_page_size
+    usual = limit_up_to(app.settings.limits.max_page_size)
 
     @routes.get("")
     async def list_users(
         request: Request,
-        limit: Annotated[int, Query(ge=1, le=most)] = min(DEFAULT_LIMIT, most),
-        cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
+        limit: int = usual,
+        cursor: Cursor = None,
     ) -> Page[UserOut]:
         """List the users that the caller may know of, oldest first."""
         after = position_in(cursor, int, str)
@@ -65,11 +73,14 @@ def user_routes(app: App) -> APIRouter:
         await remove_user(store, await the_user(store, request, u))
 
     @routes.get("/{u}/api-keys")
-    async def list_keys(request: Request, u: UserName) -> Page[KeyOut]:
+    async def list_keys(
+        request: Request, u: UserName, limit: int = usual, cursor: Cursor = None
+    ) -> Page[KeyOut]:
         """Say for which providers a user has stored a key; no key is ever shown."""
+        after = id_in(cursor) or ""
         user = await the_user(store, request, u)
-        keys = [KeyOut(provider=provider) for provider in await providers_of(store, user)]
-        return Page(items=tuple(keys))
+        found = await providers_of(store, user, after=after)
+        return page_of(found, limit, lambda name: KeyOut(provider=name), lambda name: (name,))
 
     @routes.put("/{u}/api-keys/{provider}")
     async def put_key(request: Request, u: UserName, provider: Provider, body: ApiKeyIn) -> KeyOut:

@@ -90,12 +90,12 @@ def articles(
 def aggregate(ctx: typer.Context, json: output.Json = False) -> None:
     """Make articles of the posts that are in none yet."""
     call = invocation(ctx)
-    made, now = call.do(lambda app: _aggregated(call, app))
+    made, new, now = call.do(lambda app: _aggregated(call, app))
     if json:
-        output.show_json(AggregationOut.of(made).plain())
+        output.show_json(AggregationOut.of(made, new).plain())
         return
-    if made.created:
-        rows = [_article_row(article, now) for article in made.created]
+    if new:
+        rows = [_article_row(article, now) for article in new]
         output.show_table(_ARTICLE_COLUMNS, rows, empty="")
     if output.on_terminal() or not made.created:
         created = words.counted(len(made.created), "article")
@@ -153,10 +153,13 @@ def _whole(wanted: str, known: Sequence[str]) -> str:
     return matches[0]
 
 
-async def _aggregated(call: Invocation, app: App) -> tuple[Aggregation, datetime]:
+async def _aggregated(
+    call: Invocation, app: App
+) -> tuple[Aggregation, Sequence[Article], datetime]:
     _, podcast = await call.place(app)
     now = app.clock.now()
-    return await make_articles(app.store, podcast, now, app.policy), now
+    made = await make_articles(app.store, podcast, now, app.policy)
+    return made, [a async for a in app.store.articles.each(podcast.id, made.created)], now
 
 
 def _article_row(article: Article, now: datetime) -> list[output.Cell]:

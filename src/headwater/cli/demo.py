@@ -17,7 +17,7 @@ from headwater.cli import output
 from headwater.cli.demo_story import Stage, Story
 from headwater.cli.demo_view import picture, summary
 from headwater.cli.invocation import run
-from headwater.cli.serving import raise_file_limit, stop_on_signals
+from headwater.cli.serving import raise_file_limit, stop_on_signals, web_door
 from headwater.clock import SystemClock
 from headwater.demo import DemoSource, DemoWeb, demo_hosts
 from headwater.engine.service import Service
@@ -37,6 +37,7 @@ def demo(
     seconds: Annotated[
         float | None, typer.Option(min=1, help="End by itself after so long.")
     ] = None,
+    port: Annotated[int, typer.Option(help="Port of the dashboard; 0 takes a free one.")] = 0,
 ) -> None:
     """Watch Headwater poll a small simulated web on this machine."""
     watched = output.on_terminal()
@@ -44,17 +45,19 @@ def demo(
     logs.configure("text", "error" if watched else "info", stream=None if watched else sys.stdout)
     raise_file_limit()
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as folder:
-        run(_demo(Path(folder), seconds, watched=watched))
+        run(_demo(Path(folder), port, seconds, watched=watched))
 
 
-async def _demo(folder: Path, seconds: float | None, *, watched: bool) -> None:
+async def _demo(folder: Path, port: int, seconds: float | None, *, watched: bool) -> None:
     stop = stop_on_signals(signal.SIGHUP)  # a window that is closed ends it too
     clock = SystemClock()
     async with (
         DemoWeb(demo_hosts(), clock=clock) as web,
-        open_app(_settings(folder, web), clock=clock) as app,
+        open_app(_settings(folder, port, web), clock=clock) as app,
         app.service() as service,
+        web_door(app, service) as door,
     ):
+        _announce(door.url, watched=watched)
         stage = Stage(web, await _sources(app, web))
         story = Story(stage, service.events, clock)
         tasks = [
@@ -62,7 +65,7 @@ async def _demo(folder: Path, seconds: float | None, *, watched: bool) -> None:
             asyncio.create_task(_keep_asking(app)),
         ]
         if watched:
-            tasks.append(asyncio.create_task(_draw(app, service, story)))
+            tasks.append(asyncio.create_task(_draw(app, service, story, door.url)))
         try:
             await asyncio.wait(
                 [asyncio.create_task(stop.wait()), *tasks],
@@ -78,10 +81,16 @@ async def _demo(folder: Path, seconds: float | None, *, watched: bool) -> None:
     _show_summary(story, sources)
 
 
-def _settings(folder: Path, web: DemoWeb) -> Settings:
+def _announce(url: str, *, watched: bool) -> None:
+    if not watched:  # the picture has it
+        logs.get_logger().info("the dashboard of this demo", url=url)
+
+
+def _settings(folder: Path, port: int, web: DemoWeb) -> Settings:
     """Settings of this process alone: it may visit loopback, where the simulated web is."""
     options: Mapping[str, object] = {
         "app.database-url": f"sqlite:///{folder / 'demo.db'}",
+        "app.server.port": port,
         "app.shutdown-seconds": 1,
         "app.source.tick-seconds": 1,
         "app.fetch.allow-private-networks": True,
@@ -136,13 +145,14 @@ def _is_worth_asking(source: Source) -> bool:
     return not failing or source.last_failure_type is FailureType.PERMANENT
 
 
-async def _draw(app: App, service: Service, story: Story) -> None:
+async def _draw(app: App, service: Service, story: Story, url: str) -> None:
     """Draw the picture twice a second, on a screen of its own."""
     console = output.console()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             sources = await app.store.sources.find(SourceFilter(), limit=1000)
-            shown = picture(story, service, sources, app.clock.now(), app.policy, console.size)
+            now, policy = app.clock.now(), app.policy
+            shown = picture(story, service, sources, now, policy, console.size, url=url)
             live.update(shown, refresh=True)
             await app.clock.sleep(_FRAME_SECONDS)
 

@@ -33,10 +33,12 @@ def picture(
     now: datetime,
     policy: Policy,
     size: ConsoleDimensions,
+    *,
+    url: str,
 ) -> RenderableType:
     """One frame, made to fit the terminal."""
     hosts = story.stage.web.hosts
-    head = _head(story, service, sources, now, width=size.width)
+    head = [*_head(story, service, sources, now, width=size.width), _dashboard(url)]
     room = max(size.height - len(hosts) - len(head) - _FRAME_LINES, 1)
     lines = [line.copy() for line in list(story.lines)[-room:]]
     for line in lines:
@@ -47,6 +49,10 @@ def picture(
         Rule(Text("what happened last", style="dim"), style="dim", align="left"),
         *lines,
     )
+
+
+def _dashboard(url: str) -> Text:
+    return Text(f" dashboard: {url}", style="dim")
 
 
 def summary(

@@ -5,7 +5,9 @@ import gc
 import resource
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -15,6 +17,7 @@ from headwater import __version__, logs
 from headwater.app import App, open_app
 from headwater.cli import output
 from headwater.cli.invocation import invocation, run
+from headwater.engine.service import Service
 from headwater.errors import ConfigError
 from headwater.rules.urls import masked
 from headwater.settings import Settings, load_settings
@@ -53,7 +56,7 @@ def raise_file_limit() -> None:
 
 def take_short_turns() -> None:
     """Let database threads wait for the interpreter for a moment only: requests wait for them."""
-    sys.setswitchinterval(0.001)
+    sys.setswitchinterval(0.0005)
 
 
 def collect_garbage_rarely() -> None:
@@ -98,26 +101,58 @@ async def _serve(settings: Settings) -> None:
 
 
 async def _serve_app(app: App, stop: asyncio.Event) -> None:
+    async with (
+        app.service() as service,
+        service.timeline.filling(app.store.polls),
+        web_door(app, service) as door,
+    ):
+        _announce(app.settings, door.url)
+        polling = asyncio.create_task(service.run(stop))
+        await asyncio.wait([door.serving, polling], return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        service.lanes.close()  # no new polls while the web server says goodbye (S8)
+        door.close()
+        await asyncio.gather(door.serving, polling)
+
+
+@dataclass(frozen=True, slots=True)
+class WebDoor:
+    """API and dashboard while they are served."""
+
+    url: str
+    serving: "asyncio.Task[None]"
+    close: Callable[[], None]  # say goodbye to those who are still there
+
+
+@asynccontextmanager
+async def web_door(app: App, service: Service) -> AsyncIterator[WebDoor]:
+    """Serve API and dashboard of a service where the settings say."""
+    # the web framework takes a while to import, and no other command needs it
+    from headwater.api.connections import connection_limits
     from headwater.api.factory import create_api
     from headwater.api.server import listen, web_server
+    from headwater.web.factory import add_pages
 
-    server = app.settings.server
-    async with app.service() as service, service.timeline.filling(app.store.polls):
-        with listen(server.host, server.port) as listener:
-            web = web_server(create_api(app, service))
-            _announce(app.settings, listener.getsockname()[1])
-            serving = asyncio.create_task(web.serve(sockets=[listener]))
-            polling = asyncio.create_task(service.run(stop))
-            await asyncio.wait([serving, polling], return_when=asyncio.FIRST_COMPLETED)
-            stop.set()
-            service.lanes.close()  # no new polls while the web server says goodbye (S8)
+    host = app.settings.server.host
+    with listen(host, app.settings.server.port) as listener:
+        api = create_api(app, service)
+        add_pages(api, app, service)
+        web = web_server(api, connection_limits(app.settings.limits))
+        port = listener.getsockname()[1]
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+        def close() -> None:
             web.should_exit = True
-            await asyncio.gather(serving, polling)
+
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        try:
+            yield WebDoor(url, serving, close)
+        finally:
+            close()
+            await serving
 
 
-def _announce(settings: Settings, port: int) -> None:
-    host = settings.server.host
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _announce(settings: Settings, url: str) -> None:
     database = masked(settings.database_url)
     if output.on_terminal():
         banner = Text("Headwater ", style="bold cyan").append(__version__, style="cyan")

@@ -16,7 +16,7 @@ from headwater.cli import output
 from headwater.cli.invocation import Invocation, invocation
 from headwater.cli.polling import poll_and_show
 from headwater.errors import UsageError
-from headwater.operations.subscriptions import Imported, ImportOutcome, export_opml, import_opml
+from headwater.operations.subscriptions import Imported, ImportOutcome, export_opml
 
 commands = typer.Typer()
 _PANEL = "Sources"
@@ -70,8 +70,7 @@ def export(
 
 async def _imported(call: Invocation, app: App, data: bytes) -> list[Imported]:
     _, podcast = await call.place(app)
-    most = app.settings.limits.max_sources_per_user
-    return await import_opml(app.store, podcast, data, app.clock.now(), most=most)
+    return await app.imports.take(podcast, data)
 
 
 async def _exported(call: Invocation, app: App) -> bytes:

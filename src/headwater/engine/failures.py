@@ -73,7 +73,7 @@ class RecentFailures:
         if owner is not None:
             owned = ([p for p in group.values() if p.owner == owner] for group in groups)
             groups = [{poll.source_id: poll for poll in polls} for polls in owned if polls]
-        return [_cause(group) for group in nlargest(most, groups, key=len)], len(groups)
+        return [_cause(group) for group in nlargest(most, groups, key=_weight)], len(groups)
 
     def _put(self, poll: FailedPoll) -> None:
         self._failed[poll.source_id] = poll
@@ -81,6 +81,10 @@ class RecentFailures:
 
     def _oldest(self) -> FailedPoll:
         return next(iter(self._failed.values()))
+
+
+def _weight(group: Group) -> tuple[int, datetime]:
+    return len(group), max(poll.at for poll in group.values())
 
 
 def _cause(group: Group) -> Cause:

@@ -20,9 +20,11 @@ from headwater.model import DueSource, Outcome
 log = get_logger()
 NULL_LANE = ""  # the lane of URLs without a host (P4)
 # Polls begun in one turn of the event loop. After a long turn the loop has all it can do with the
-# polls there are; more of them would get nothing done sooner, and keep people waiting (H3).
-_STARTS_AT_ONCE = 4
-_LONG_TURN_SECONDS = 0.002
+# polls there are: more of them would get nothing done sooner, and keep people waiting (H3). Polls
+# that wait for their hosts make no turn long (S6).
+_STARTS_AFTER_SHORT_TURN = 4
+_STARTS_AFTER_LONG_TURN = 1
+_LONG_TURN_SECONDS = 0.0015
 
 
 class Poll(Protocol):
@@ -80,7 +82,7 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
         self._ready: deque[Lane] = deque()
         self._running: dict[asyncio.Task[Outcome | None], Lane] = {}
-        self._starts_left = _STARTS_AT_ONCE  # in this turn of the event loop
+        self._starts_left = _STARTS_AFTER_SHORT_TURN  # in this turn of the event loop
         self._turn_is_timed = False
         self._paused = False
         self._switched_off = False
@@ -282,8 +284,8 @@ class Lanes:
 
     def _next_turn(self, began: float) -> None:
         self._turn_is_timed = False
-        spent = asyncio.get_running_loop().time() - began
-        self._starts_left = 1 if spent > _LONG_TURN_SECONDS else _STARTS_AT_ONCE
+        was_long = asyncio.get_running_loop().time() - began > _LONG_TURN_SECONDS
+        self._starts_left = _STARTS_AFTER_LONG_TURN if was_long else _STARTS_AFTER_SHORT_TURN
         self._fill_slots()
 
     def _run(self, lane: Lane) -> None:

@@ -142,7 +142,7 @@ class Service:
     async def _claim(self) -> None:
         # somebody who only asks whether the right is taken holds it for a moment
         for attempt in range(_CLAIM_ATTEMPTS):
-            if await asyncio.to_thread(self._store.database.try_claim):
+            if await self._store.database.try_claim():
                 return
             if attempt + 1 < _CLAIM_ATTEMPTS:
                 await self._clock.sleep(_CLAIM_SECONDS)
@@ -170,7 +170,7 @@ class Service:
 
     async def _tick(self) -> int:
         started = self._clock.monotonic()
-        if not await asyncio.to_thread(self._store.database.keep_claim):
+        if not await self._store.database.keep_claim():
             raise AlreadyPolling("another headwater process took over polling this database")
         await self._switch.look()
         self.lanes.switch(on=not self.paused)

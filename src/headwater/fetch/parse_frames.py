@@ -1,8 +1,8 @@
 """What a parse worker and its owner say to each other: frames of JSON and of raw bytes.
 
 A frame is its length in four bytes, big end first, and then that many bytes. A job is a frame of
-JSON (task, url, content type, seconds) and a frame with the document as it came. The answer is
-any number of frames `["entries", [...]]` and then one of `["done", ...]` or `["error", ...]`,
+JSON (task, url, content type, seconds, most) and a frame with the document as it came. The answer
+is any number of frames `["entries", [...]]` and then one of `["done", ...]` or `["error", ...]`,
 whose last field says whether the worker ends with this answer. Nothing is ever evaluated (Q1).
 """
 
@@ -67,7 +67,8 @@ def batches(entries: Iterable[Entry]) -> Iterator[list[list[Any]]]:
     size = 0
     for entry in entries:
         batch.append(_pack(entry))
-        size += len(entry.body) + len(entry.plain_body or "") + len(entry.title) + 100
+        size += len(entry.body) + len(entry.plain_body or "") + len(entry.title)
+        size += len(entry.url or "") + 100
         if size >= BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -12,11 +12,13 @@ from typing import Any, BinaryIO
 from headwater.errors import (
     BrokenBody,
     FetchError,
+    HeadwaterError,
     LocalFault,
     NoContent,
     NotAFeed,
     TooExpensive,
     TooLarge,
+    UsageError,
 )
 from headwater.fetch.feed import Feed
 from headwater.fetch.parse_frames import (
@@ -33,8 +35,9 @@ from headwater.rules.urls import masked
 
 WORKER = (sys.executable, "-P", "-m", "headwater.fetch.parse_worker")
 MAX_ANSWER_BYTES = 64 << 20  # entries are not to cost the owner what the worker was spared (H1)
-_ERRORS = {
-    kind.__name__: kind for kind in (NotAFeed, NoContent, TooExpensive, TooLarge, BrokenBody)
+_ERRORS: Mapping[str, type[HeadwaterError]] = {
+    kind.__name__: kind
+    for kind in (NotAFeed, NoContent, TooExpensive, TooLarge, BrokenBody, UsageError)
 }
 
 
@@ -47,6 +50,7 @@ class Job:
     content_type: str | None
     url: str
     seconds: float
+    most: int | None = None  # no more entries are wanted than this and one
 
 
 class WorkerEnded(Exception):
@@ -147,6 +151,7 @@ class ParseProcess:
             "content_type": job.content_type,
             "url": job.url,
             "seconds": job.seconds,
+            "most": job.most,
         }
         jobs = _pipe(process.stdin)
         write_frame(jobs, to_json(head))

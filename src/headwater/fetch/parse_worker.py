@@ -18,6 +18,7 @@ from headwater.fetch.feed_links import feed_links
 from headwater.fetch.parse_frames import batches, from_json, read_frame, to_json, write_frame
 from headwater.fetch.website import read_page
 from headwater.model import Entry
+from headwater.rules.opml import read_opml
 
 MAX_DOCUMENT_BYTES = 1 << 31
 # The owner ends a job on time; this is for a worker whose owner was killed meanwhile.
@@ -33,8 +34,13 @@ Task = Callable[..., Feed]
 
 
 def main() -> None:
-    """Parse feeds and pages with the memory budget, in MB, that the command line names."""
-    tasks = {"feed": parse_feed, "page": _parse_page, "links": _find_feeds}
+    """Parse documents with the memory budget, in MB, that the command line names."""
+    tasks: dict[str, Task] = {
+        "feed": parse_feed,
+        "page": _parse_page,
+        "links": _find_feeds,
+        "list": _read_list,
+    }
     serve(tasks, memory_mb=int(sys.argv[1]))
 
 
@@ -105,7 +111,10 @@ def _answer(
     """Do one job and send what came of it; say whether another may follow."""
     signal.setitimer(signal.ITIMER_REAL, head["seconds"] + GRACE_SECONDS)
     try:
-        feed = tasks[head["task"]](document, content_type=head["content_type"], url=head["url"])
+        bound = {} if head["most"] is None else {"most": head["most"]}
+        feed = tasks[head["task"]](
+            document, content_type=head["content_type"], url=head["url"], **bound
+        )
     except MemoryError:
         return _give_up(answers)
     except Exception as error:  # noqa: BLE001 - whatever a document does to us is its failure (H4)
@@ -142,6 +151,13 @@ def _find_feeds(data: bytes, *, content_type: str | None, url: str) -> Feed:
     """Links travel as entries without a body; the type is their id."""
     found = feed_links(data, content_type=content_type, url=url)
     entries = (Entry(link.type, link.title, link.url, None, None, "") for link in found)
+    return Feed(entries=tuple(entries), complete=True, title=None)
+
+
+def _read_list(data: bytes, *, most: int, **_: str | None) -> Feed:
+    """Outlines travel as entries too; nobody asks for their folders."""
+    found = read_opml(data, most=most)
+    entries = (Entry(each.type, each.title or "", each.url, None, None, "") for each in found)
     return Feed(entries=tuple(entries), complete=True, title=None)
 
 

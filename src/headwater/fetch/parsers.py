@@ -12,6 +12,7 @@ from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import FeedLink
 from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
 from headwater.model import Entry
+from headwater.rules.opml import Outline, read_opml
 from headwater.rules.urls import masked
 
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
@@ -80,6 +81,17 @@ class Parsers:
         job = Job("links", data, content_type, url, self._timeout_seconds)
         found = (await self._parse(job)).entries
         return tuple(FeedLink(e.url or "", e.title, e.id or "") for e in found)
+
+    async def outlines(self, data: bytes, *, most: int) -> Sequence[Outline]:
+        """The sources that an OPML file names, of more than `most` the first ones; no folders.
+
+        Raise UsageError where it is none, or TooExpensive where it goes over the budget.
+        """
+        if len(data) <= self._inline_bytes:
+            return read_opml(data, most=most)
+        job = Job("list", data, None, "the list", self._timeout_seconds, most)
+        found = (await self._parse(job)).entries
+        return [Outline(e.url or "", e.title or None, type=e.id) for e in found]
 
     async def _parse(self, job: Job) -> Feed:
         async with self._slots:

@@ -53,7 +53,7 @@ def as_url(pasted: str) -> str:
         return text
     if _BARE_WORD.fullmatch(text) and text.lower() != "localhost":
         raise BadUrl(
-            f"{text} alone is no address: a site has a name such as {text.lower()}.com, "
+            f"“{text}” alone is no address: a site has a name such as {text.lower()}.com, "
             f"an X timeline is written @{text}",
             field="url",
         )

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headwater.model import Article, Podcast, Source
+from headwater.model import Article, Podcast
 from headwater.rules.admission import article_age
-from headwater.rules.digest import articles_from, is_aggregating
+from headwater.rules.digest import articles_from
 from headwater.rules.policy import Policy
 from headwater.store import Store
 from headwater.store.articles import Aggregation
@@ -34,15 +34,10 @@ class FeedDocument:
 
 async def aggregate(store: Store, podcast: Podcast, now: datetime, policy: Policy) -> Aggregation:
     """Make articles of a podcast's unlinked posts within the age window (A1)."""
-
-    def is_whole(source: Source) -> bool:
-        return is_aggregating(source, policy)  # one digest of all its posts (A2)
-
     return await store.articles.aggregate(
         podcast.id,
         created_after=now - article_age(podcast.max_article_age_days, policy),
         make=lambda source, posts: articles_from(source, posts, now, policy),
-        is_whole=is_whole,
     )
 
 

@@ -20,6 +20,7 @@ class Check:
     verdict: Verdict
     detail: str
     advice: str | None = None
+    cause: str | None = None  # in the words of a database or the system: not for everybody
 
 
 def fine(name: str, detail: str) -> Check:
@@ -32,6 +33,6 @@ def note(name: str, detail: str, advice: str | None = None) -> Check:
     return Check(name, Verdict.NOTE, detail, advice)
 
 
-def wrong(name: str, detail: str, advice: str | None = None) -> Check:
+def wrong(name: str, detail: str, advice: str | None = None, *, cause: str | None = None) -> Check:
     """This must be mended."""
-    return Check(name, Verdict.WRONG, detail, advice)
+    return Check(name, Verdict.WRONG, detail, advice, cause)

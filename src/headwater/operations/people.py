@@ -33,7 +33,7 @@ async def rename_user(store: Store, user: User, name: str) -> User:
 async def remove_user(store: Store, user: User) -> None:
     """Delete a user and all that belongs to them; `default` stays, everything starts from it."""
     if user.id == DEFAULT:
-        raise UsageError("the user 'default' cannot be removed: every database has it")
+        raise UsageError("the user 'default' cannot be removed: every database has it", field="id")
     for podcast in await store.people.podcasts(user.id):
         await remove_all_sources(store, podcast.id)
     await store.people.remove_user(user.id)
@@ -42,7 +42,8 @@ async def remove_user(store: Store, user: User) -> None:
 async def remove_podcast(store: Store, podcast: Podcast) -> None:
     """Delete a podcast and all that belongs to it; `default` stays."""
     if podcast.id == DEFAULT:
-        raise UsageError("the podcast 'default' cannot be removed: every database has it")
+        told = "the podcast 'default' cannot be removed: every database has it"
+        raise UsageError(told, field="id")
     await remove_all_sources(store, podcast.id)
     await store.people.remove_podcast(podcast.id)
 
@@ -107,7 +108,8 @@ async def set_key(
 ) -> KeyChange:
     """Seal and store a user's API key; sources that waited for it become due (S9, U5)."""
     if provider not in PROVIDERS:
-        raise UsageError(f"there is no provider {provider!r}; known: {', '.join(PROVIDERS)}")
+        known = ", ".join(PROVIDERS)
+        raise UsageError(f"there is no provider {provider!r}; known: {known}", field="provider")
     secret = secret.strip()
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise UsageError("an API key is one word of visible ASCII characters", field="apiKey")
@@ -136,9 +138,9 @@ async def remove_key(store: Store, user: User, provider: str) -> None:
     await store.people.remove_key(user.id, provider)
 
 
-async def providers_of(store: Store, user: User) -> Sequence[str]:
-    """For which providers a user has stored a key."""
-    return await store.people.key_providers(user.id)
+async def providers_of(store: Store, user: User, *, after: str = "") -> Sequence[str]:
+    """For which providers, by name, a user has stored a key; those behind `after`."""
+    return [name for name in await store.people.key_providers(user.id) if name > after]
 
 
 def one_line_name(name: str) -> str:

@@ -25,7 +25,7 @@ _NOTED_LAG_SECONDS = 0.25  # H2
 async def readiness(
     settings: Settings, store: Store, service: Service, now: datetime
 ) -> list[Check]:
-    """The named checks behind `/api/ready`."""
+    """The named checks behind `/api/ready`; their details are for everybody (U6)."""
     return [
         await _database(store),
         _results(store),
@@ -47,14 +47,14 @@ async def schema_if_known(store: Store) -> int | None:
     return version
 
 
-def disk(settings: Settings) -> Check:
+def disk(settings: Settings, *, where: bool = True) -> Check:
     """Whether there is room for what polls bring; a database server looks after its own."""
     file = settings.database_file
     if file is None:
         return fine("disk", "the database is on a server of its own")
     folder = _existing(file.absolute().parent)
     free = shutil.disk_usage(folder).free
-    told = f"{free / 1024**3:,.1f} GB free in {folder}"
+    told = f"{free / 1024**3:,.1f} GB free" + (f" in {folder}" if where else "")
     if free < LEAST_FREE_BYTES:
         return wrong("disk", told, "make room, or move the database with app.database-url")
     if free < LITTLE_FREE_BYTES:
@@ -69,9 +69,10 @@ async def _database(store: Store) -> Check:
     except TimeoutError:
         return wrong("database", f"no answer within {_PATIENCE_SECONDS:.0f} s")
     except HeadwaterError as error:
-        return wrong("database", str(error))
+        return wrong("database", "it cannot be asked now; the log says why", cause=str(error))
     if store.trouble is not None:
-        return wrong("database", store.trouble)
+        told = "it could not be written to of late; the log says why"
+        return wrong("database", told, cause=store.trouble)
     if version != newest:
         return wrong("database", f"schema {version}, this program needs {newest}")
     return fine("database", f"schema {version}")
@@ -124,7 +125,7 @@ def _names(service: Service) -> Check:
 async def _disk(settings: Settings) -> Check:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            return await asyncio.to_thread(disk, settings)
+            return await asyncio.to_thread(disk, settings, where=False)
     except TimeoutError:
         return wrong("disk", f"no answer within {_PATIENCE_SECONDS:.0f} s")
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from headwater.store import Store
+from headwater.store.removals import ROWS_PER_BITE
 from headwater.store.sources import SourceFilter, Tally
 
 _PAGE = 100
-_ROWS_PER_BITE = 2000  # of all tables, in one transaction
+_ROWS_AT_ONCE = ROWS_PER_BITE - 1  # of all tables; what has more goes alone
 _OWN_WEIGHT = 20  # a source by itself, with its indexes, in rows
 
 
@@ -32,7 +33,7 @@ def _bites(ids: Sequence[str], weights: Mapping[str, int]) -> Iterator[list[str]
     weight = 0
     for id_ in ids:
         own = _OWN_WEIGHT + weights.get(id_, 0)
-        if bite and weight + own > _ROWS_PER_BITE:
+        if bite and weight + own > _ROWS_AT_ONCE:
             yield bite
             bite, weight = [], 0
         bite.append(id_)

@@ -20,6 +20,8 @@ _KEPT_SECONDS = 5.0
 _BACKLOG_SHARE = 0.05  # of the time may go into counting what is due
 _HEALTH_SHARE = 0.01  # and into counting everything
 _PATIENCE_SECONDS = 5.0  # who scrapes waits for ten, as a rule
+_MOMENT_SECONDS = 0.05  # that a person does not notice
+_STALE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,13 @@ class Watch:
     async def look(self) -> Standing:
         """How things stand, or stood a few seconds ago."""
         lanes = self._service.lanes
-        schema = await self._schema.get()
+        # at once: who scrapes a database that is away waits for one of them, not for three (K5)
+        backlog, by_health, schema = await asyncio.gather(
+            self._backlog.get(), self._by_health.get(), self._schema.get()
+        )
         return Standing(
-            backlog=await self._backlog.get(),
-            by_health=await self._by_health.get(),
+            backlog=backlog,
+            by_health=by_health,
             schema=None if schema is None else schema[0],
             lanes=len(lanes.names()),
             waiting=lanes.waiting(),
@@ -83,6 +88,7 @@ class Kept(Generic[T]):
         self._answer: T | None = None
         self._until = float("-inf")
         self._asking = asyncio.Lock()  # one question at a time, whoever else wants to know
+        self._renewal: asyncio.Task[T | None] | None = None
 
     async def get(self) -> T | None:
         """The answer; None if there was none in time."""
@@ -93,6 +99,18 @@ class Kept(Generic[T]):
                 ended = self._clock.monotonic()
                 self._until = ended + max(self._least_seconds, (ended - started) / self._share)
             return self._answer
+
+    async def at_hand(self) -> T | None:
+        """The answer, or the last one if it is no older than a minute and the next takes long."""
+        now = self._clock.monotonic()
+        if self._answer is None or now >= self._until + _STALE_SECONDS:
+            return await self.get()
+        if now < self._until:
+            return self._answer
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self.get())
+        await asyncio.wait([self._renewal], timeout=_MOMENT_SECONDS)
+        return self._answer
 
     async def _answered(self) -> T | None:
         try:

@@ -1,21 +1,29 @@
 """Taking sources in from OPML, and giving them out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 
-from headwater.errors import TooMuch, UsageError
+from headwater.clock import Clock
+from headwater.errors import LocalFault, Stopping, TooExpensive, TooMany, TooMuch, UsageError
+from headwater.fetch.parsers import Parsers
 from headwater.model import Podcast, Source, SourceType
 from headwater.operations.sources import MAX_LABEL, SourceSettings, new_source, refuse_too_many
 from headwater.rules.failure import one_line
-from headwater.rules.opml import Outline, read_opml, write_opml
+from headwater.rules.opml import Outline, write_opml
 from headwater.store import Store
 from headwater.store.rows import to_ms
 from headwater.store.sources import SourceFilter
 
 _BITE = 1000  # sources that are stored, or read, at once
+_JUDGED_AT_ONCE = 500  # lines; others who need a thread get one in between (H2)
+_PER_USER = 4  # lists of one user that are under way or wait
+OpenParsers = Callable[[], AbstractAsyncContextManager[Parsers]]
 
 
 class ImportOutcome(StrEnum):
@@ -36,20 +44,65 @@ class Imported:
     error: str | None = None
 
 
-async def import_opml(
-    store: Store, podcast: Podcast, data: bytes, now: datetime, *, most: int
-) -> list[Imported]:
-    """Add every feed of an OPML document that the podcast does not watch yet.
+class Imports:
+    """Takes lists in for several people: one list after another, so that polls go on (H2, H3)."""
 
-    Where a user would get beyond `most` sources, nothing is added (U8).
-    """
-    lines, new = await _planned(store, podcast, data, now, most)
-    await refuse_too_many(store, podcast.user_id, len(new), most)
-    added_meanwhile: dict[str, str] = {}
-    for first in range(0, len(new), _BITE):  # others want to write in between
-        bite = new[first : first + _BITE]
-        added_meanwhile |= await store.subscriptions.add_missing(podcast.id, bite, most=most)
-    return [_corrected(line, added_meanwhile) for line in lines] if added_meanwhile else lines
+    def __init__(self, store: Store, clock: Clock, parsers: OpenParsers, *, most: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._parsers = parsers
+        self._most = most
+        self._turn = asyncio.Lock()  # at least one parse process is there for polls
+        self._running: Counter[str] = Counter()  # by user
+
+    async def take(self, podcast: Podcast, data: bytes) -> list[Imported]:
+        """Add every feed of an OPML document that the podcast does not watch yet.
+
+        Where its user would get beyond the limit on sources, nothing is added (U8).
+        """
+        async with self._share_of(podcast.user_id):
+            async with self._turn:
+                outlines = await self._read(data)
+            urls = [outline.url.strip() for outline in outlines]
+            watched = await self._store.subscriptions.watched(podcast.id, urls)
+            plan = await _planned(outlines, podcast.id, watched, self._clock.now())
+            return await self._carried_out(plan, podcast)
+
+    @asynccontextmanager
+    async def _share_of(self, user_id: str) -> AsyncIterator[None]:
+        if self._running[user_id] >= _PER_USER:
+            raise TooMany(f"{_PER_USER} lists are being imported already; try again later")
+        self._running[user_id] += 1
+        try:
+            yield
+        finally:
+            self._running[user_id] -= 1
+            if not self._running[user_id]:
+                del self._running[user_id]
+
+    async def _read(self, data: bytes) -> Sequence[Outline]:
+        try:
+            async with self._parsers() as parsers:
+                outlines = await parsers.outlines(data, most=self._most)
+        except TooExpensive as error:
+            raise TooMuch(str(error)) from error
+        except LocalFault as error:
+            raise Stopping(str(error)) from error
+        if len(outlines) > self._most:
+            raise TooMuch(
+                f"the list names more than {self._most:,} sources, and a user may have "
+                "no more (app.limits.max-sources-per-user)"
+            )
+        return outlines
+
+    async def _carried_out(self, plan: "_Plan", podcast: Podcast) -> list[Imported]:
+        lines, new, store = plan.lines, plan.new, self._store
+        await refuse_too_many(store, podcast.user_id, len(new), self._most)
+        there: dict[str, str] = {}  # added by others meanwhile
+        for first in range(0, len(new), _BITE):  # others want to write in between
+            bite = new[first : first + _BITE]
+            there |= await store.subscriptions.add_missing(podcast.id, bite, most=self._most)
+        return [_corrected(line, there) for line in lines] if there else lines
 
 
 async def export_opml(store: Store, podcast: Podcast, now: datetime) -> bytes:
@@ -63,42 +116,36 @@ async def export_opml(store: Store, podcast: Podcast, now: datetime) -> bytes:
     return await asyncio.to_thread(write_opml, outlines, title=podcast.name, created=now)
 
 
+class _Plan:
+    """What shall become of each line of a list, and the sources that are new."""
+
+    def __init__(self, podcast_id: str, watched: Mapping[str, str]) -> None:
+        self.lines: list[Imported] = []
+        self.new: list[Source] = []
+        self._podcast_id = podcast_id
+        self._known = dict(watched)
+
+    def judge(self, outlines: Sequence[Outline], now: datetime) -> None:
+        """Decide on the next lines; the first of them is as old as `now` says."""
+        for index, outline in enumerate(outlines):
+            # a millisecond apart, so that they are listed in the order of the file
+            created_at = now + timedelta(milliseconds=index)
+            line, source = _line(outline, self._podcast_id, self._known, created_at)
+            self.lines.append(line)
+            if source is not None:
+                self._known[source.url] = source.id
+                self.new.append(source)
+
+
 async def _planned(
-    store: Store, podcast: Podcast, data: bytes, now: datetime, most: int
-) -> tuple[list[Imported], list[Source]]:
-    """What shall become of each line, and the sources that are new."""
-    # off the event loop: what a list costs is for strangers to choose (H2)
-    outlines, urls = await asyncio.to_thread(_read, data, most)
-    watched = await store.subscriptions.watched(podcast.id, urls)
-    return await asyncio.to_thread(_judged, outlines, podcast.id, watched, now)
-
-
-def _read(data: bytes, most: int) -> tuple[list[Outline], list[str]]:
-    """The lines of a list, and the URLs in them."""
-    outlines = read_opml(data)
-    if len(outlines) > most:
-        raise TooMuch(
-            f"the list names {len(outlines):,} sources; a user may have at most {most:,} "
-            "(app.limits.max-sources-per-user)"
-        )
-    return outlines, [outline.url.strip() for outline in outlines]
-
-
-def _judged(
     outlines: Sequence[Outline], podcast_id: str, watched: Mapping[str, str], now: datetime
-) -> tuple[list[Imported], list[Source]]:
-    known = dict(watched)
-    lines: list[Imported] = []
-    new: list[Source] = []
-    for index, outline in enumerate(outlines):
-        # a millisecond apart, so that they are listed in the order of the file
-        created_at = now - timedelta(milliseconds=len(outlines) - index)
-        line, source = _line(outline, podcast_id, known, created_at)
-        lines.append(line)
-        if source is not None:
-            known[source.url] = source.id
-            new.append(source)
-    return lines, new
+) -> _Plan:
+    plan = _Plan(podcast_id, watched)
+    for first in range(0, len(outlines), _JUDGED_AT_ONCE):
+        some = outlines[first : first + _JUDGED_AT_ONCE]
+        since = now - timedelta(milliseconds=len(outlines) - first)
+        await asyncio.to_thread(partial(plan.judge, some, since))
+    return plan
 
 
 def _line(

@@ -1,6 +1,6 @@
 """How posts become articles (A1, A2)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from headwater.model import Article, Post, Source, SourceType
@@ -8,6 +8,9 @@ from headwater.rules.admission import content_hash, timed_id
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import host_of
 
+# What one digest holds at most; where more waits, the next digest goes on.
+MOST_POSTS = 1_000
+MOST_CHARACTERS = 2_000_000
 _SEPARATOR = "\n\n---\n\n"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -27,10 +30,37 @@ def is_aggregating(source: Source, policy: Policy) -> bool:
 def articles_from(
     source: Source, posts: Sequence[Post], now: datetime, policy: Policy
 ) -> list[Article]:
-    """One digest of an aggregating source's posts, else one article per post (A2)."""
-    if len(posts) >= 2 and is_aggregating(source, policy):
-        return [_digest(source, sorted(posts, key=_age_order), now)]
-    return [_single(post, now) for post in sorted(posts, key=_age_order)]
+    """One digest of an aggregating source's posts, else one article per post (A2).
+
+    Posts that are too much for one digest make several, the oldest ones the first.
+    """
+    in_order = sorted(posts, key=_age_order)
+    if not is_aggregating(source, policy):
+        return [_single(post, now) for post in in_order]
+    return [
+        _digest(source, some, now) if len(some) >= 2 else _single(some[0], now)
+        for some in _portions(in_order)
+    ]
+
+
+def portion_sizes(lengths: Iterable[int]) -> Iterator[int]:
+    """How many posts at a time, by the lengths of their bodies, fit into a digest."""
+    count = total = 0
+    for length in lengths:
+        if count == MOST_POSTS or (count and total + length > MOST_CHARACTERS):
+            yield count
+            count = total = 0
+        count += 1
+        total += length
+    if count:
+        yield count
+
+
+def _portions(posts: Sequence[Post]) -> Iterator[Sequence[Post]]:
+    first = 0
+    for size in portion_sizes(len(post.body) for post in posts):
+        yield posts[first : first + size]
+        first += size
 
 
 def _digest(source: Source, posts: Sequence[Post], now: datetime) -> Article:

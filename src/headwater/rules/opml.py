@@ -33,8 +33,11 @@ class Outline:
     type: str | None = None  # a SourceType where the file says so
 
 
-def read_opml(data: bytes) -> list[Outline]:
-    """The sources of an OPML file in their order, as many as can be made out."""
+def read_opml(data: bytes, *, most: int | None = None) -> list[Outline]:
+    """The sources of an OPML file in their order, as many as can be made out.
+
+    Where only so many are wanted, reading ends with the first one beyond.
+    """
     outlines: list[Outline] = []
     open_folders: list[tuple[str, ...]] = []
     is_opml = False
@@ -50,6 +53,8 @@ def read_opml(data: bytes) -> list[Outline]:
         outline = _outline(tag, folder)
         if outline is not None:
             outlines.append(outline)
+            if most is not None and len(outlines) > most:
+                break
         if tag.kind is TagKind.OPEN:
             open_folders.append(folder if outline else _subfolder(folder, tag))
     if not is_opml:

@@ -110,8 +110,15 @@ def discarded(outcome: Outcome) -> Outcome:
     """Say that what a poll brought was thrown away: its source is another one by now (D4)."""
     message = "the source was edited or removed meanwhile; what came was discarded"
     failure = Failure(FailureType.TRANSIENT, "edited", message, status=outcome.status)
-    changes = {"kind": OutcomeKind.FAILED, "failure": failure, "posts": (), "skipped": {}}
-    return replace(outcome, **changes, source=outcome.before, recorded=False)
+    return replace(
+        outcome,
+        source=outcome.before,
+        kind=OutcomeKind.FAILED,
+        failure=failure,
+        posts=(),
+        skipped={},
+        recorded=False,
+    )
 
 
 def edited(before: Source, after: Source, now: datetime) -> Source:

@@ -154,6 +154,8 @@ class LimitSettings(Section):
     max_page_size: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 500
     max_event_streams_per_user: Count = 10
     max_previews_per_user: Count = 4
+    max_connections: Count = 1000
+    max_connections_per_address: Count = 200
 
 
 class Settings(Section):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from headwater.model import Article, Post, Source
+from headwater.rules.digest import MOST_CHARACTERS, MOST_POSTS, portion_sizes
 from headwater.store.database import Session
 from headwater.store.rows import (
     POST_COLUMNS,
@@ -16,46 +17,52 @@ from headwater.store.rows import (
 )
 
 Maker = Callable[[Source, Sequence[Post]], Sequence[Article]]
-POSTS_PER_BITE = 500  # polls that want to be recorded wait until a bite is over
+# Polls that want to be recorded wait until a bite is over, and all of it is in memory.
+POSTS_PER_BITE = MOST_POSTS
+CHARACTERS_PER_BITE = MOST_CHARACTERS
 
 
-def unlinked(
-    session: Session, podcast_id: str, created_after: datetime
-) -> list[tuple[Source, list[str]]]:
-    """The sources with posts that are in no article yet, and the ids of those."""
+def unlinked(session: Session, podcast_id: str, created_after: datetime) -> list[list[str]]:
+    """The posts that are in no article yet, by their ids, cut into bites.
+
+    Sources come in the order they were added, and their posts by age, as digests want them.
+    """
     rows = session.fetch(
-        """SELECT source_id, id FROM posts
+        """SELECT source_id, id, length(body) FROM posts
         WHERE podcast_id = :podcast AND NOT is_linked AND created_at >= :after
         ORDER BY source_id, id""",
         {"podcast": podcast_id, "after": to_ms(created_after)},
     )
-    posts: dict[str, list[str]] = {}
-    for source_id, post_id in rows:
-        posts.setdefault(source_id, []).append(post_id)
-    return [(source, posts[source.id]) for source in _sources(session, posts)]
+    posts: dict[str, list[tuple[str, int]]] = {}
+    for source_id, post_id, length in rows:
+        posts.setdefault(source_id, []).append((post_id, length))
+    return list(_bites(posts[source.id] for source in _sources(session, posts)))
 
 
-def bites(
-    waiting: Iterable[tuple[Source, Sequence[str]]], is_whole: Callable[[Source], bool]
-) -> Iterator[list[str]]:
-    """Ids of posts that are made into articles together; a whole source is never split."""
+def _bites(waiting: Iterable[Sequence[tuple[str, int]]]) -> Iterator[list[str]]:
+    """Ids of posts that are made into articles together; what a digest takes is never split."""
     bite: list[str] = []
-    for source, post_ids in waiting:
-        size = len(post_ids) if is_whole(source) else POSTS_PER_BITE
-        for first in range(0, len(post_ids), size):
-            piece = post_ids[first : first + size]
-            if bite and len(bite) + len(piece) > POSTS_PER_BITE:
+    total = 0
+    for posts in waiting:
+        first = 0
+        for size in portion_sizes(length for _, length in posts):
+            piece = posts[first : first + size]
+            weight = sum(length for _, length in piece)
+            over = len(bite) + size > POSTS_PER_BITE or total + weight > CHARACTERS_PER_BITE
+            if bite and over:
                 yield bite
-                bite = []
-            bite.extend(piece)
+                bite, total = [], 0
+            bite += [id_ for id_, _ in piece]
+            total += weight
+            first += size
     if bite:
         yield bite
 
 
 def aggregate(
     session: Session, *, podcast_id: str, post_ids: Sequence[str], make: Maker
-) -> tuple[list[Article], int]:
-    """Make and store articles of posts; answer those that are new, and how many posts they took."""
+) -> tuple[list[str], int]:
+    """Make and store articles of posts; answer the new ones' ids, and how many posts they took."""
     # whoever aggregates at the same time has linked some of these, or waits until they are
     lock = "FOR UPDATE" if session.kind == "postgres" else ""
     rows = session.fetch(
@@ -79,7 +86,7 @@ def _sources(session: Session, ids: Iterable[str]) -> list[Source]:
     return [source_from(row) for row in rows]
 
 
-def _keep(session: Session, podcast_id: str, made: Sequence[Article]) -> list[Article]:
+def _keep(session: Session, podcast_id: str, made: Sequence[Article]) -> list[str]:
     """Store articles and their links; a hash that exists is linked to that article (A3)."""
     ids = _stored_ids(session, made)
     new = []
@@ -98,7 +105,7 @@ def _keep(session: Session, podcast_id: str, made: Sequence[Article]) -> list[Ar
         f"UPDATE posts SET is_linked = TRUE WHERE {session.among('id', 'ids')}",
         {"ids": session.array(link["post_id"] for link in links)},
     )
-    return new
+    return [article.id for article in new]
 
 
 def _stored_ids(session: Session, made: Sequence[Article]) -> dict[tuple[str, str], str]:

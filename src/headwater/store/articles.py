@@ -1,26 +1,28 @@
 """Articles: what posts were made into, and who still has to read them (A1-A3)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from headwater.errors import NotFound
-from headwater.model import Article, Source
-from headwater.store.aggregation import Maker, aggregate, bites, unlinked
+from headwater.model import Article
+from headwater.store.aggregation import Maker, aggregate, unlinked
 from headwater.store.database import Database, Row, Session
-from headwater.store.parts import Part, Stretch, part_of
+from headwater.store.parts import Part, Stretch, fitting, part_of
 from headwater.store.posts import count_by_source
 from headwater.store.rows import ARTICLE_COLUMNS, article_from, columns, to_ms
 
+_READ_AT_ONCE = 100
+_CHARACTERS_AT_ONCE = 1_000_000
 _STATES = {None: "", True: " AND is_processed", False: " AND NOT is_processed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """What an aggregation wrote."""
+    """What an aggregation wrote: the ids of new articles, of which there may be many."""
 
-    created: tuple[Article, ...]
+    created: tuple[str, ...]
     linked_posts: int
 
 
@@ -36,17 +38,16 @@ class Articles:
         *,
         created_after: datetime,
         make: Maker,
-        is_whole: Callable[[Source], bool] = lambda _: True,
     ) -> Aggregation:
         """Make articles of a podcast's unlinked posts, bite by bite (A1, A3).
 
-        What `make` is given at once is stored at once, links and all. The posts of a source that
-        is not whole may be given to it in several bites.
+        What `make` is given at once is stored at once, links and all. The posts of a source are
+        given to it in several bites where they are too much for one digest.
         """
         waiting = await self._database.read(lambda s: unlinked(s, podcast_id, created_after))
-        created: list[Article] = []
+        created: list[str] = []
         linked = 0
-        for bite in bites(waiting, is_whole):
+        for bite in waiting:
             work = partial(aggregate, podcast_id=podcast_id, post_ids=bite, make=make)
             new, posts = await self._database.write(work)
             created += new
@@ -56,6 +57,18 @@ class Articles:
     async def get(self, podcast_id: str, article_id: str) -> Article:
         """An article of a podcast."""
         return await self._database.read(lambda s: _article(s, podcast_id, article_id))
+
+    async def each(self, podcast_id: str, ids: Sequence[str]) -> AsyncIterator[Article]:
+        """Those of these articles that there are, in this order; few are in memory at once."""
+        left = ids
+        while left:
+            some = left[:_READ_AT_ONCE]
+            found, count = await self._database.read(
+                partial(_some, podcast_id=podcast_id, ids=some)
+            )
+            for article in found:
+                yield article
+            left = left[count:]
 
     async def newest(
         self,
@@ -110,6 +123,18 @@ def _article(session: Session, podcast_id: str, article_id: str) -> Article:
     if not rows:
         raise NotFound(f"there is no article {article_id}")
     return _with_posts(session, rows)[0]
+
+
+def _some(session: Session, *, podcast_id: str, ids: Sequence[str]) -> tuple[list[Article], int]:
+    """The first of these articles, fewer where bodies are long; and how many ids that covers."""
+    mine = f"FROM articles WHERE {session.among('id', 'ids')} AND podcast_id = :podcast"
+    params = {"ids": session.array(ids), "podcast": podcast_id}
+    lengths: dict[str, int] = dict(session.fetch(f"SELECT id, length(body) {mine}", params))
+    count = fitting([lengths.get(id_, 0) for id_ in ids], _CHARACTERS_AT_ONCE)
+    params["ids"] = session.array(ids[:count])
+    rows = session.fetch(f"SELECT {columns(ARTICLE_COLUMNS)} {mine}", params)
+    place = {id_: n for n, id_ in enumerate(ids)}
+    return sorted(_with_posts(session, rows), key=lambda a: place[a.id]), count
 
 
 def _newest(session: Session, wanted: Stretch) -> list[Article]:

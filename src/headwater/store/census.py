@@ -16,12 +16,15 @@ _HELD = """coalesce({0}.hold_until > :now
 _CAP_AT = """CASE WHEN s.max_backoff_hours IS NOT NULL THEN s.cap_due_at
     ELSE s.last_polled + CAST(60000 AS BIGINT) * CASE
         WHEN s.poll_interval_minutes > :cap THEN s.poll_interval_minutes ELSE :cap END END"""
+# The cap may have been over before the backoff was.
+_BACKOFF_AT = f"""CASE WHEN s.consecutive_failures <= 0 OR s.backoff_due_at <= {_CAP_AT}
+    THEN s.backoff_due_at ELSE {_CAP_AT} END"""
 _LATER = "s.requested_at IS NULL AND s.backoff_due_at > :now"
 # What is due and since when, each source in one branch: the twin of `rules.schedule.due_at`; a
 # property test ties the two. Every branch is an index range, so the cost follows the due ones (S5).
 _DUE = (
     ("s.requested_at", "s.requested_at IS NOT NULL AND s.requested_at >= 0"),
-    ("s.backoff_due_at", "s.enabled AND s.requested_at IS NULL AND s.backoff_due_at <= :now"),
+    (_BACKOFF_AT, "s.enabled AND s.requested_at IS NULL AND s.backoff_due_at <= :now"),
     (
         _CAP_AT,
         f"s.enabled AND s.cap_due_at IS NOT NULL AND s.cap_due_at <= :now AND {_LATER}",
@@ -56,7 +59,13 @@ _HEALTH = f"""CASE WHEN NOT enabled THEN '{Health.DISABLED}'
         WHEN last_success_at IS NULL THEN '{Health.NEW}' ELSE '{Health.OK}' END"""
 _BY_HEALTH = f"SELECT {_HEALTH}, count(*) FROM sources GROUP BY 1"
 # By podcast in one pass over the table: along an index, every row would be looked up by itself.
-_BY_PODCAST = f"SELECT podcast_id, {_HEALTH}, count(*) FROM sources GROUP BY 1, 2"
+_BY_PODCAST = f"""
+    SELECT counted.podcast_id, p.user_id, counted.health, counted.sources FROM (
+        SELECT podcast_id, {_HEALTH} AS health, count(*) AS sources FROM sources GROUP BY 1, 2
+    ) counted JOIN podcasts p ON p.id = counted.podcast_id
+"""
+_ANY = "SELECT 1 FROM sources s {owned} LIMIT 1"
+_OWNED = "JOIN podcasts p ON p.id = s.podcast_id WHERE p.user_id = :owner"
 _ON_HOSTS = """
     SELECT s.host, p.user_id, count(*) FROM sources s JOIN podcasts p ON p.id = s.podcast_id
     WHERE {among} AND s.enabled GROUP BY s.host, p.user_id
@@ -70,6 +79,15 @@ class Backlog:
     due: int
     overdue: int
     oldest_overdue_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodcastTally:
+    """A podcast's sources by health."""
+
+    podcast_id: str
+    owner: str
+    by_health: Mapping[Health, int]
 
 
 class Census:
@@ -97,17 +115,26 @@ class Census:
         counted: dict[str, int] = dict(rows)
         return {health: counted.get(health.value, 0) for health in Health}
 
-    async def by_podcast(self) -> Mapping[str, Mapping[Health, int]]:
+    async def by_podcast(self) -> Sequence[PodcastTally]:
         """The same podcast by podcast; those without sources are left out."""
-        counted: dict[str, dict[Health, int]] = {}
-        for podcast_id, health, count in await self._database.read(lambda s: s.fetch(_BY_PODCAST)):
-            counted.setdefault(podcast_id, dict.fromkeys(Health, 0))[Health(health)] = count
-        return counted
+        found: dict[tuple[str, str], dict[Health, int]] = {}
+        for row in await self._database.read(lambda s: s.fetch(_BY_PODCAST)):
+            podcast_id, owner, health, count = row
+            found.setdefault((podcast_id, owner), dict.fromkeys(Health, 0))[Health(health)] = count
+        return [PodcastTally(*whose, by_health) for whose, by_health in found.items()]
 
-    async def on_hosts(self, hosts: Sequence[str]) -> Mapping[tuple[str, str], int]:
+    async def any_sources(self, owner: str | None) -> bool:
+        """Whether an owner, or anybody, watches anything."""
+        sql = _ANY.format(owned="" if owner is None else _OWNED)
+        params = {} if owner is None else {"owner": owner}
+        return bool(await self._database.read(lambda s: s.fetch(sql, params)))
+
+    async def on_hosts(self, hosts: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
         """How many enabled sources each owner has on each of these hosts."""
-        rows = await self._database.read(lambda s: _on_hosts(s, hosts))
-        return {(host, owner): count for host, owner, count in rows}
+        found: dict[str, dict[str, int]] = {}
+        for host, owner, count in await self._database.read(lambda s: _on_hosts(s, hosts)):
+            found.setdefault(host, {})[owner] = count
+        return found
 
 
 def _moments(now: datetime, policy: Policy, patience: timedelta) -> dict[str, int | None]:

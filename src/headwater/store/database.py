@@ -2,7 +2,8 @@
 
 SQL functions are plain functions of a `Session`; they run in a database thread. One writer
 thread with one connection makes every write a short transaction of its own; readers have
-connections of theirs.
+connections of theirs. The right to poll is looked after in a thread that does nothing else: a
+tick never waits for what somebody else has threads do.
 """
 
 import asyncio
@@ -72,6 +73,7 @@ class Database(ABC):
     def __init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="headwater-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="headwater-reader")
+        self._claimer = ThreadPoolExecutor(1, thread_name_prefix="headwater-claim")
         self._local = threading.local()
         self._sessions: list[Session] = []
 
@@ -90,8 +92,8 @@ class Database(ABC):
         await asyncio.to_thread(self._shut)
 
     def _shut(self) -> None:
-        self._writer.shutdown(wait=True)
-        self._readers.shutdown(wait=True)
+        for threads in (self._writer, self._readers, self._claimer):
+            threads.shutdown(wait=True)
         for session in self._sessions:
             session.close()
         self._sessions.clear()
@@ -154,13 +156,17 @@ class Database(ABC):
     @abstractmethod
     def _in_read(self, session: Session, work: Callable[[Session], T]) -> T: ...
 
-    def try_claim(self) -> bool:
+    async def try_claim(self) -> bool:
         """Take the right to poll, with the driver's errors made ours (S10)."""
-        return self._ours(self.claim)
+        return await self._asked(self.claim)
 
-    def keep_claim(self) -> bool:
+    async def keep_claim(self) -> bool:
         """Make sure that the right to poll is still ours; False if another process has it now."""
-        return self._ours(self._still_claimed)
+        return await self._asked(self._still_claimed)
+
+    async def _asked(self, ask: Callable[[], bool]) -> bool:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._claimer, self._ours, ask)
 
     def _ours(self, ask: Callable[[], bool]) -> bool:
         try:

@@ -60,16 +60,16 @@ def part_of(
     rest, params = f"FROM {table} {wanted.sql(session.kind)}", wanted.params
     # lengths first: megabytes that do not fit any more are not even read into our memory
     lengths = session.fetch(f"SELECT length(body) {rest}", params | {"limit": wanted.limit + 1})
-    count = _fitting([row[0] for row in lengths[: wanted.limit]])
+    count = fitting([row[0] for row in lengths[: wanted.limit]], MOST_CHARACTERS)
     rows = session.fetch(f"SELECT {columns(names)} {rest}", params | {"limit": count})
     return rows, count < len(lengths)
 
 
-def _fitting(lengths: Sequence[int]) -> int:
+def fitting(lengths: Sequence[int], most: int) -> int:
     """How many of these are within the bound together; the first one always is."""
     total = 0
     for count, length in enumerate(lengths):
         total += length
-        if total > MOST_CHARACTERS and count > 0:
+        if total > most and count > 0:
             return count
     return len(lengths)

@@ -79,7 +79,7 @@ def edit(
     session: Session, wanted: SourceFilter, ids: Sequence[str], change: Callable[[Source], Source]
 ) -> Tally:
     """Change those of these sources that still fit, each as it is now."""
-    where, params = _those(session, wanted, ids)
+    where, params = those(session, wanted, ids)
     lock = " ORDER BY s.id FOR UPDATE" if session.kind == "postgres" else ""
     rows = session.fetch_together(
         columns(SOURCE_COLUMNS, "s"), f"FROM sources s WHERE {where}{lock}", params
@@ -94,17 +94,10 @@ def edit(
 
 def request(session: Session, wanted: SourceFilter, ids: Sequence[str], now: int) -> Tally:
     """Ask for a poll of those of these sources that still fit (S9)."""
-    where, params = _those(session, wanted, ids)
+    where, params = those(session, wanted, ids)
     sql = f"UPDATE sources AS s SET requested_at = :now WHERE {where}"
     asked = session.execute(sql, params | {"now": now})
     return Tally(asked, asked, asked)
-
-
-def remove(session: Session, wanted: SourceFilter, ids: Sequence[str]) -> Tally:
-    """Delete those of these sources that still fit, with all that belongs to them."""
-    where, params = _those(session, wanted, ids)
-    gone = session.execute(f"DELETE FROM sources AS s WHERE {where}", params)
-    return Tally(gone, gone)
 
 
 def weights(session: Session, ids: Sequence[str]) -> Mapping[str, int]:
@@ -115,20 +108,21 @@ def weights(session: Session, ids: Sequence[str]) -> Mapping[str, int]:
     return rows
 
 
+def those(
+    session: Session, wanted: SourceFilter, ids: Sequence[str]
+) -> tuple[str, dict[str, object]]:
+    """The condition that finds those of these sources that fit, and what is bound in it."""
+    conditions, params = conditions_of(wanted, session.kind)
+    where = " AND ".join([session.among("s.id", "ids"), *conditions])
+    return where, params | {"ids": session.array(ids)}
+
+
 def _owners(session: Session, podcast_ids: set[str]) -> dict[str, str]:
     """Whose podcasts these are; nobody removes them, or adds to them, before we are done."""
     lock = " FOR KEY SHARE OF p FOR NO KEY UPDATE OF u" if session.kind == "postgres" else ""
     sql = f"""SELECT p.id, p.user_id FROM podcasts p JOIN users u ON u.id = p.user_id
         WHERE {session.among("p.id", "ids")}{lock}"""
     return dict(session.fetch(sql, {"ids": session.array(podcast_ids)}))
-
-
-def _those(
-    session: Session, wanted: SourceFilter, ids: Sequence[str]
-) -> tuple[str, dict[str, object]]:
-    conditions, params = conditions_of(wanted)
-    where = " AND ".join([session.among("s.id", "ids"), *conditions])
-    return where, params | {"ids": session.array(ids)}
 
 
 def _write(session: Session, edits: Sequence[tuple[Source, Source]]) -> None:

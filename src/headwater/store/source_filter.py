@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headwater.model import Health, SourceType
+from headwater.rules.lines import lowered
 
 # The SQL twin of `rules.health.health_of`; a test ties the two.
 _HEALTH = {
@@ -11,8 +12,7 @@ _HEALTH = {
     Health.NEW: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NULL",
     Health.OK: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NOT NULL",
 }
-_TEXT = """(lower(s.url) LIKE lower(CAST(:text AS TEXT)) ESCAPE '!'
-    OR lower(s.label) LIKE lower(CAST(:text AS TEXT)) ESCAPE '!')"""
+_COLUMNS = ("s.url", "s.label")  # where text is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SourceFilter:
     health: Health | None = None
 
 
-def conditions_of(wanted: SourceFilter) -> tuple[list[str], dict[str, object]]:
+def conditions_of(wanted: SourceFilter, kind: str) -> tuple[list[str], dict[str, object]]:
     """What a row of `sources s` must fulfil to fit, and the values bound in it."""
     named: dict[str, tuple[str, object]] = {
         "podcast_id": ("s.podcast_id = :podcast_id", wanted.podcast_id),
@@ -36,13 +36,27 @@ def conditions_of(wanted: SourceFilter) -> tuple[list[str], dict[str, object]]:
         "enabled": ("s.enabled = :enabled", wanted.enabled),
         "host": ("s.host = :host", wanted.host),
         "url": ("s.url = :url", wanted.url),
-        "text": (_TEXT, None if wanted.text is None else f"%{like(wanted.text)}%"),
     }
+    if wanted.text is not None:
+        pattern = f"%{like(lowered(wanted.text))}%"
+        named["text"] = (_has_text(kind, is_ascii=wanted.text.isascii()), pattern)
     given = {name: pair for name, pair in named.items() if pair[1] is not None}
     conditions = [sql for sql, _ in given.values()]
     if wanted.health is not None:
         conditions.append(_HEALTH[wanted.health])
     return conditions, {name: value for name, (_, value) in given.items()}
+
+
+def _has_text(kind: str, *, is_ascii: bool) -> str:
+    """The condition that URL or label has a text in it, in whatever case."""
+    found = "lower({}) LIKE :text ESCAPE '!'"
+    if kind == "sqlite" and is_ascii:
+        found = "{} LIKE :text ESCAPE '!'"  # takes all ASCII letters for small ones
+    elif kind == "sqlite":
+        # our own function is called for what may have such a letter: every call has to win the
+        # interpreter back from the event loop
+        found = "({0} GLOB '*[^ -~]*' AND lowered({0}) LIKE :text ESCAPE '!')"
+    return f"({' OR '.join(found.format(column) for column in _COLUMNS)})"
 
 
 def like(text: str) -> str:

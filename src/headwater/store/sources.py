@@ -11,6 +11,7 @@ from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds, hold_seconds, lane_name
 from headwater.rules.schedule import CLOCK_TOLERANCE, backoff_cap_minutes, effective_minutes
 from headwater.rules.urls import url_host
+from headwater.store import removals
 from headwater.store import source_bites as bites
 from headwater.store import source_orders as orders
 from headwater.store.batch import Batcher
@@ -97,6 +98,11 @@ class Sources:
         if isinstance(found, StoreError):
             raise found
         return found
+
+    async def subjects(self, source_ids: Sequence[str]) -> Mapping[str, Subject]:
+        """The same for some; those that are gone or cannot be read are left out."""
+        found = await self._load_many(source_ids)
+        return {one.source.id: one for one in found if isinstance(one, Subject)}
 
     async def subject_for_poll(self, source_id: str) -> Subject | None:
         """The same, read together with those of other polls; people do not wait for these."""
@@ -186,8 +192,8 @@ class Sources:
         return await self._database.read(lambda s: bites.weights(s, ids))
 
     async def remove_many(self, wanted: SourceFilter, ids: Sequence[str]) -> Tally:
-        """Delete those of these sources that still fit, in one transaction."""
-        return await self._database.write(lambda s: bites.remove(s, wanted, ids))
+        """Delete those of these sources that still fit, with all that belongs to them."""
+        return await removals.remove(self._database, wanted, ids)
 
     async def edit(self, source_id: str, change: Callable[[Source], Source]) -> Source:
         """Change a source as it is now, in one transaction."""
@@ -195,8 +201,7 @@ class Sources:
 
     async def remove(self, source_id: str) -> None:
         """Delete a source and all that belongs to it."""
-        sql = "DELETE FROM sources WHERE id = :id"
-        if not await self._database.write(lambda s: s.execute(sql, {"id": source_id})):
+        if not (await self.remove_many(SourceFilter(), [source_id])).matched:
             raise NotFound(f"there is no source {source_id}")
 
     async def request(self, source_ids: Sequence[str], now: datetime) -> None:
@@ -300,22 +305,22 @@ def _edited(session: Session, source_id: str, change: Callable[[Source], Source]
 def _listed(
     session: Session, wanted: SourceFilter, limit: int, after: Position | None
 ) -> list[Source]:
-    sql, params = _in_order(wanted, limit, after)
+    sql, params = _in_order(session.kind, wanted, limit, after)
     return [source_from(row) for row in session.fetch(f"{_SELECT} {sql}", params)]
 
 
 def _places(
     session: Session, wanted: SourceFilter, limit: int, after: Position | None
 ) -> list[Position]:
-    sql, params = _in_order(wanted, limit, after)
+    sql, params = _in_order(session.kind, wanted, limit, after)
     return [(at, id_) for at, id_ in session.fetch(f"{_PLACES} {sql}", params)]
 
 
 def _in_order(
-    wanted: SourceFilter, limit: int, after: Position | None
+    kind: str, wanted: SourceFilter, limit: int, after: Position | None
 ) -> tuple[str, dict[str, object]]:
     """The end of a statement that lists: what to leave out, in which order, how much."""
-    conditions, params = conditions_of(wanted)
+    conditions, params = conditions_of(wanted, kind)
     if after is not None:
         conditions.append("(s.created_at, s.id) > (:after_at, :after_id)")
         params |= {"after_at": after[0], "after_id": after[1]}

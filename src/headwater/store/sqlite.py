@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headwater.errors import DatabaseCorrupt, DatabaseUnavailable, StoreError
+from headwater.rules.lines import lowered
 from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
 
 T = TypeVar("T")
@@ -56,6 +57,8 @@ class SqliteSession:
                 "journal_size_limit = 67108864",
             ):
                 self.connection.execute(f"PRAGMA {pragma}")
+            # SQLite's own knows the letters of ASCII only
+            self.connection.create_function("lowered", 1, _lowered, deterministic=True)
         except BaseException:
             self.connection.close()
             raise
@@ -256,6 +259,10 @@ class SqliteDatabase(Database):
             return work(session)
         finally:
             _roll_back(session)
+
+
+def _lowered(text: str | None) -> str | None:
+    return None if text is None else lowered(text)
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

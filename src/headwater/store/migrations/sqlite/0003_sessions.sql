@@ -6,3 +6,6 @@ CREATE TABLE sessions (
 ) WITHOUT ROWID;
 
 CREATE INDEX sessions_token ON sessions (token_id);
+
+-- Posts that are in no article yet: an aggregation reads those alone, however many are.
+CREATE INDEX posts_waiting ON posts (podcast_id, id) WHERE NOT is_linked;

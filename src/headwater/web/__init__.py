@@ -1,0 +1,1 @@
+"""The dashboard: a file per screen."""

@@ -1,0 +1,64 @@
+"""Adds the dashboard to the API's application."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import Response
+
+from headwater.app import App
+from headwater.engine.service import Service
+from headwater.web.accounts import account_routes
+from headwater.web.adding import adding_routes
+from headwater.web.content import content_routes
+from headwater.web.hosts import host_page_routes
+from headwater.web.importing import import_routes
+from headwater.web.login import login_routes
+from headwater.web.overview import overview_routes
+from headwater.web.rendering import Pages
+from headwater.web.source import source_page_routes
+from headwater.web.sources import source_list_routes
+from headwater.web.static_files import static_routes
+
+Handler = Callable[[Request, Any], Response | Awaitable[Response]]
+_FOR_PROGRAMS = ("/api/", "/metrics")
+
+
+def add_pages(api: FastAPI, app: App, service: Service) -> None:
+    """Serve the dashboard beside the API, behind the same guards."""
+    pages = Pages(app, service)
+    for routes in screens(app, service, pages):
+        api.include_router(routes)
+    for kind, handler in list(api.exception_handlers.items()):
+        api.exception_handlers[kind] = _told_as_page(pages, handler)
+
+
+def screens(app: App, service: Service, pages: Pages) -> tuple[APIRouter, ...]:
+    """The routes of every screen."""
+    return (
+        static_routes(),
+        login_routes(app, pages),
+        host_page_routes(app, service, pages),
+        content_routes(app, pages),
+        account_routes(app, pages),
+        overview_routes(app, service, pages),
+        adding_routes(app, service, pages),
+        import_routes(app, pages),
+        source_list_routes(app, service, pages),
+        source_page_routes(app, service, pages),
+    )
+
+
+def _told_as_page(pages: Pages, handler: Handler) -> Handler:
+    """Show what went wrong as a page where a person looks, as a document where a program does."""
+
+    async def told(request: Request, error: Exception) -> Response:
+        answer = handler(request, error)
+        answer = answer if isinstance(answer, Response) else await answer
+        if request.url.path.startswith(_FOR_PROGRAMS) or "caller" not in request.scope:
+            return answer
+        detail = {404: "There is nothing here.", 500: "Something broke on our side."}
+        message = detail.get(answer.status_code, str(error))
+        return pages.show(request, "error.html", None, status=answer.status_code, message=message)
+
+    return told

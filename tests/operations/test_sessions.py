@@ -1,0 +1,82 @@
+"""Logging browsers in and out, whatever they bring along (U1, U3)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headwater.operations.sessions import LASTS, log_in, log_out, token_in_session
+from headwater.operations.tokens import add_token, revoke_token
+from headwater.store import Store, open_database
+from tests.store.pieces import NOW, StoreClock, rows
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    database = open_database(f"sqlite:///{tmp_path / 'test.db'}")
+    async with Store(database, StoreClock()) as opened:
+        await opened.prepare()
+        yield opened
+
+
+async def test_a_right_token_logs_in_for_a_while(store: Store):
+    made = await add_token(store, None, "laptop", NOW)
+    login = await log_in(store, f"  {made.secret}\n", NOW)
+    assert login is not None
+    assert login.token == made.token
+    assert await token_in_session(store, login.cookie, NOW) == made.token
+    assert await token_in_session(store, login.cookie, NOW + LASTS) is None
+
+
+async def test_u1_a_cookie_has_many_random_bits_and_only_its_hash_is_stored(store: Store):
+    made = await add_token(store, None, "laptop", NOW)
+    logins = [await log_in(store, made.secret, NOW) for _ in range(20)]
+    cookies = {login.cookie for login in logins if login is not None}
+    assert len(cookies) == 20
+    assert all(len(cookie) >= 43 for cookie in cookies)  # 256 bits
+    stored = repr(await rows(store, "SELECT * FROM sessions"))
+    assert not [cookie for cookie in cookies if cookie in stored]
+
+
+@pytest.mark.parametrize("secret", ["", "hw_", "wrong", "\ud800", "x" * 100_000])
+async def test_a_wrong_token_logs_nobody_in(store: Store, secret: str):
+    await add_token(store, None, "laptop", NOW)
+    assert await log_in(store, secret, NOW) is None
+    assert await rows(store, "SELECT * FROM sessions") == []
+
+
+async def test_u1_a_session_ends_with_its_token(store: Store):
+    made = await add_token(store, None, "laptop", NOW)
+    login = await log_in(store, made.secret, NOW)
+    assert login is not None
+    await revoke_token(store, made.token.id)
+    assert await token_in_session(store, login.cookie, NOW) is None
+    assert await log_in(store, made.secret, NOW) is None
+
+
+async def test_logging_out_ends_one_session(store: Store):
+    made = await add_token(store, None, "laptop", NOW)
+    first, second = await log_in(store, made.secret, NOW), await log_in(store, made.secret, NOW)
+    assert first is not None
+    assert second is not None
+    await log_out(store, first.cookie)
+    await log_out(store, "nobody's")
+    assert await token_in_session(store, first.cookie, NOW) is None
+    assert await token_in_session(store, second.cookie, NOW) == made.token
+
+
+async def test_a_browser_that_logs_in_anew_has_one_session(store: Store):
+    made = await add_token(store, None, "laptop", NOW)
+    first = await log_in(store, made.secret, NOW)
+    assert first is not None
+    second = await log_in(store, made.secret, NOW, instead_of=first.cookie)
+    assert second is not None
+    assert await token_in_session(store, first.cookie, NOW) is None
+    assert await log_in(store, "wrong", NOW, instead_of=second.cookie) is None
+    assert await token_in_session(store, second.cookie, NOW) == made.token
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "x" * 101, "\ud800", "\x00"])
+async def test_an_odd_cookie_is_no_session(store: Store, cookie: str):
+    assert await token_in_session(store, cookie, NOW) is None
+    await log_out(store, cookie)

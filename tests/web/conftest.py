@@ -1,0 +1,97 @@
+"""The dashboard on a port of its own, asked over real connections and by a real browser."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from headwater.model import Podcast
+from headwater.settings import Settings
+from headwater.web.factory import add_pages
+from tests.api.conftest import Answer, Served, serving, settings_in
+
+CHROMIUM = Path("/usr/bin/chromium")
+_SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+Fields = dict[str, str | Sequence[str]]
+
+
+@dataclass
+class Visited(Served):
+    """A running dashboard; visits are made as whoever owns `token`, or as nobody."""
+
+    async def text(self, path: str, *, status: int = 200, **options: Any) -> str:
+        """The HTML of a page, which must answer with this status."""
+        answer = await self.get(path, **options)
+        assert answer.status == status, (answer.status, answer.body[:2000])
+        return answer.body.decode()
+
+    async def send(
+        self, path: str, fields: Mapping[str, str | Sequence[str]] | None = None, **options: Any
+    ) -> Answer:
+        """Send a form as a browser does without script; redirects are not followed."""
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        data = urlencode(fields or {}, doseq=True).encode()
+        return await self.call("POST", path, data=data, headers=kind, **options)
+
+    async def podcast(self, user: str = "default", name: str = "default") -> Podcast:
+        """A podcast by its names; the first start made one of these names."""
+        people = self.app.store.people
+        return await people.podcast((await people.user(user)).id, name)
+
+
+async def visiting(settings: Settings) -> AsyncIterator[Visited]:
+    """A dashboard with these settings."""
+    async with serving(settings, add=add_pages) as running:
+        yield Visited(**vars(running))
+
+
+@pytest.fixture
+async def pages(tmp_path: Path) -> AsyncIterator[Visited]:
+    """The dashboard over an empty SQLite database, without tokens: open to this machine."""
+    async for running in visiting(settings_in(tmp_path)):
+        yield running
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+async def pages_by_each(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visited]:
+    """The same, once over each kind of database."""
+    options: dict[str, Any] = {}
+    if request.param == "postgres":
+        options["app.database-url"] = request.getfixturevalue("postgres_url")()
+    async for running in visiting(settings_in(tmp_path, **options)):
+        yield running
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium, or skip where there is none."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser here: {CHROMIUM} is missing (apt install chromium)")
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=_SWITCHES)
+        yield started
+        await started.close()
+
+
+@pytest.fixture
+async def browser_page(browser: Browser, pages: Visited) -> AsyncIterator[Page]:
+    """A page in that browser: `goto("/…")` opens one of `pages`; a script error fails the test."""
+    context = await browser.new_context(base_url=pages.url)
+    page = await context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    await context.close()
+    assert errors == []

@@ -1,0 +1,126 @@
+"""Charts as SVG: what they draw, and that nothing from outside gets through."""
+
+from datetime import timedelta
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model import OutcomeKind, PollRecord
+from headwater.web.charts import Bar, marks, poll_told, round_top, sparkline, stacked_bars
+from tests.factories import NOW
+
+EVIL = '<script>alert(1)</script>"\' onload="x'
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def read(svg: str) -> ET.Element:
+    """A chart as its browser reads it; it must be well-formed."""
+    assert "style=" not in svg
+    named = str(svg).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+    return ET.fromstring(named)
+
+
+def a_chart(bars: list[Bar], title: str = "Polls", ticks: tuple[str, ...] = ("then", "now")) -> str:
+    names = ("unchanged", "stored", "failed")
+    return stacked_bars(bars, names, id_="polls", title=title, summary="all of them", ticks=ticks)
+
+
+def a_poll(kind: OutcomeKind = OutcomeKind.UNCHANGED, **changes: object) -> PollRecord:
+    plain = {
+        "id": 1, "source_id": "s1", "started_at": NOW, "duration_ms": 42, "outcome": kind,
+        "status": 200, "size": 0, "new_posts": 0, "skipped": {}, "failure_type": None,
+        "failure_kind": None, "error": None, "redirected_to": None,
+    }  # fmt: skip
+    return PollRecord(**plain | changes)  # type: ignore[arg-type]
+
+
+def test_a_chart_has_a_title_a_summary_and_words_along_its_line():
+    chart = read(a_chart([Bar((1, 2, 0), "a minute ago")], ticks=("1 h ago", "30 min", "now")))
+    assert chart.get("role") == "img"
+    assert chart.get("aria-labelledby") == "polls-title polls-told"
+    assert chart.findtext(f"{SVG}title") == "Polls"
+    assert chart.findtext(f"{SVG}desc") == "all of them"
+    words = [text.text for text in chart.iter(f"{SVG}text")]
+    assert words == ["0", "2", "4", "1 h ago", "30 min", "now"]
+
+
+def test_bars_are_stacked_without_gaps_and_end_within_the_chart():
+    chart = read(a_chart([Bar((3, 2, 1), "now"), Bar((0, 0, 0), "then")]))
+    full, empty = chart.findall(f"{SVG}g")
+    parts = [rect for rect in full.iter(f"{SVG}rect") if rect.get("class") != "column"]
+    assert [rect.get("class") for rect in parts] == ["unchanged", "stored", "failed"]
+    bottoms = [float(rect.get("y", 0)) + float(rect.get("height", 0)) for rect in parts]
+    tops = [float(rect.get("y", 0)) for rect in parts]
+    assert bottoms[1:] == pytest.approx(tops[:-1], abs=0.02)
+    assert tops[-1] > 0
+    assert [rect.get("class") for rect in empty.iter(f"{SVG}rect")] == ["column"]
+
+
+def test_a_chart_without_anything_is_an_empty_one():
+    assert read(a_chart([])).findall(f"{SVG}g") == []
+
+
+@pytest.mark.parametrize(
+    ("highest", "top"),
+    [(0, 2), (1, 2), (3, 4), (7, 8), (10, 10), (11, 12), (13, 16), (21, 30), (101, 120),
+     (1040, 1200), (99_999, 100_000)],
+)  # fmt: skip
+def test_a_scale_ends_with_a_round_number(highest: int, top: int):
+    assert round_top(highest) == top
+
+
+@given(st.integers(0, 10**12))
+def test_a_scale_holds_its_highest_value_and_has_a_whole_middle(highest: int):
+    top = round_top(highest)
+    assert highest <= top <= max(2 * highest, 2)
+    assert top % 2 == 0
+
+
+def test_u4_words_from_outside_stay_words():
+    poll = a_poll(OutcomeKind.FAILED, error=EVIL)
+    charts = (
+        a_chart([Bar((1, 1, 1), EVIL)], title=EVIL, ticks=(EVIL,)),
+        marks([poll]),
+        marks([poll], reachable=True),
+        sparkline([1, 2], EVIL),
+    )
+    for chart in charts:
+        assert "<script>" not in chart
+        tree = read(chart)
+        assert [e for e in tree.iter() if e.tag == f"{SVG}script" or "onload" in e.attrib] == []
+
+
+def test_a_sparkline_goes_from_the_lowest_to_the_highest_value():
+    line = read(sparkline([1, 5, 3]))
+    assert line[0].get("points") == "2.0,20.0 50.0,4.0 98.0,12.0"
+    assert read(sparkline([7, 7]))[0].get("points") == "2.0,12.0 98.0,12.0"
+    assert sparkline([1]) == sparkline([]) == ""
+
+
+def test_marks_run_from_the_oldest_to_the_newest_and_differ_by_more_than_colour():
+    polls = [a_poll(kind) for kind in (OutcomeKind.FAILED, OutcomeKind.UNCHANGED,
+                                       OutcomeKind.STORED)]  # fmt: skip
+    groups = read(marks(polls)).findall(f"{SVG}g")
+    drawn = [[rect.get("class") for rect in group.iter(f"{SVG}rect")] for group in groups]
+    assert drawn == [["stored"], ["unchanged"], ["failed", "gap"]]
+    heights = [next(group.iter(f"{SVG}rect")).get("height") for group in groups]
+    assert heights == ["24", "10", "24"]
+
+
+def test_marks_can_be_reached_with_the_keyboard_where_there_are_few():
+    polls = [a_poll(OutcomeKind.STORED, new_posts=2)]
+    assert "tabindex" not in marks(polls)
+    (mark,) = read(marks(polls, reachable=True)).findall(f"{SVG}g")
+    assert mark.get("tabindex") == "0"
+    assert mark.get("aria-label") == poll_told(polls[0])
+
+
+def test_a_poll_is_told_in_one_line():
+    told = poll_told(a_poll(OutcomeKind.STORED, new_posts=1, started_at=NOW + timedelta(hours=1)))
+    assert told == "2026-02-17 13:00 UTC: 1 new post (42 ms)"
+    assert poll_told(a_poll()).endswith(": nothing new (42 ms)")
+    failed = a_poll(OutcomeKind.FAILED, error="HTTP 404 Not Found")
+    assert poll_told(failed).endswith(": failed: HTTP 404 Not Found (42 ms)")
+    assert read(marks([])).get("aria-label") == "no poll yet"

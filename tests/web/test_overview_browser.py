@@ -1,0 +1,124 @@
+"""The overview in a real browser: it follows what happens, and keeps nobody out."""
+
+import asyncio
+import re
+from datetime import timedelta
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, expect
+
+from headwater.demo import Reply
+from headwater.model import Hold
+from headwater.operations.people import add_podcast
+from tests.api.filling import source_of
+from tests.api.watching import feed, running, watch
+from tests.store.pieces import stored
+from tests.system.conftest import web_of
+from tests.web.conftest import Visited
+
+
+async def test_numbers_charts_and_lists_follow_without_a_reload(pages: Visited, browser_page: Page):
+    good, gone = (lambda _: feed("one", "two")), (lambda _: Reply(404))
+    async with web_of(good=good, gone=gone) as web, running(pages):
+        await browser_page.goto("/")
+        await expect(browser_page.get_by_text("Nothing is watched yet")).to_be_visible()
+        await browser_page.evaluate("window.same = true")
+        source = await watch(pages, web.url("good"), label="The good one")
+        await pages.post(f"{source}/poll")
+        fine = browser_page.locator("#tile-ok b")
+        await expect(fine).to_have_text("1")
+        await expect(browser_page.locator("#charts")).to_contain_text("2 in the last hour")
+        lost = await watch(pages, web.url("gone"), label="The lost one")
+        await pages.post(f"{lost}/poll")
+        await expect(browser_page.locator("#tile-failing b")).to_have_text("1")
+        await expect(browser_page.locator("#troubles")).to_contain_text("The lost one")
+        assert await browser_page.evaluate("window.same") is True
+
+
+async def test_somebody_with_a_keyboard_keeps_their_place_while_parts_renew(
+    pages: Visited, browser_page: Page
+):
+    async with web_of(good=lambda _: feed("one")) as web, running(pages):
+        source = await watch(pages, web.url("good"))
+        await pages.post(f"{source}/poll")
+        await browser_page.goto("/")
+        await browser_page.locator("#tile-ok").focus()
+        await watch(pages, web.url("good", "/another"))
+        await pages.post(f"{source}/poll")
+        await expect(browser_page.locator("#tile-new b")).to_have_text("1")
+        await expect(browser_page.locator("#tile-ok")).to_be_focused()
+
+
+async def test_polling_is_paused_and_resumed_with_a_button(pages: Visited, browser_page: Page):
+    await source_of(pages, last_polled=pages.app.clock.now())
+    await browser_page.goto("/")
+    await browser_page.get_by_role("button", name="Pause polling").click()
+    await expect(browser_page.get_by_text("Polling is paused. What you ask")).to_be_visible()
+    assert pages.service.paused
+    await browser_page.get_by_role("button", name="Resume polling").click()
+    await expect(browser_page.get_by_text("Polling goes on")).to_be_visible()
+    assert not pages.service.paused
+
+
+async def test_a_hold_is_counted_down(pages: Visited, browser_page: Page):
+    now = pages.app.clock.now()
+    await source_of(pages, host="a.example", last_polled=now)
+    pages.service.gates.hold("a.example", Hold(now + timedelta(seconds=50), now, "asked too often"))
+    await browser_page.goto("/")
+    left = browser_page.locator("#held time")
+    await expect(left).to_have_text(re.compile(r"^in \d+ s$"))
+    first = await left.inner_text()
+    await asyncio.sleep(1.5)
+    assert await left.inner_text() != first
+
+
+async def busy(pages: Visited) -> None:
+    """Something of everything that the overview shows."""
+    now = pages.app.clock.now()
+    user = await pages.app.store.people.user("default")
+    second = await add_podcast(pages.app.store, user, "Second " + "long" * 40, now)
+    await stored(pages.app.store, podcast_id=second.id, last_polled=now)
+    await source_of(pages, host="a.example", last_polled=now - timedelta(days=1))
+    pages.service.gates.hold("a.example", Hold(now + timedelta(hours=1), now, "odd" * 100))
+    async with web_of(good=lambda _: feed("one"), gone=lambda _: Reply(404)) as web:
+        for name in ("good", "gone"):
+            url = web.url(name, "/" + "long" * 60)
+            await pages.post(f"{await watch(pages, url, label='Label' * 30)}/poll")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nothing_keeps_anybody_out(pages: Visited, browser: Browser, scheme: str):
+    page = await browser.new_page(base_url=pages.url, color_scheme=scheme)  # type: ignore[arg-type]
+    await page.goto("/")
+    assert await findings(page) == []
+    await busy(pages)
+    for path in ("/", "/?span=day"):
+        await page.goto(path)
+        assert await findings(page) == []
+    await page.close()
+
+
+async def test_it_fits_on_a_phone(pages: Visited, browser: Browser):
+    page = await browser.new_page(base_url=pages.url, viewport={"width": 390, "height": 844})
+    await page.goto("/")
+    assert await is_too_wide(page) is False
+    await busy(pages)
+    await page.goto("/")
+    assert await is_too_wide(page) is False
+    await page.close()
+
+
+async def findings(page: Page) -> list[str]:
+    """What an accessibility check finds serious."""
+    found = (await Axe().run(page)).response["violations"]
+    return [
+        f"{one['id']}: {one['nodes'][0]['html']}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+async def is_too_wide(page: Page) -> bool:
+    wide: bool = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return wide
