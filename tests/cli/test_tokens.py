@@ -134,7 +134,9 @@ def test_u1_a_running_service_asks_for_tokens_as_soon_as_there_is_one(serving, t
     assert server.get("/api/health")[0] == 200
     assert server.get("/api/users", Authorization=f"Bearer {admin}")[0] == 200
     basic = base64.b64encode(f"anybody:{admin}".encode()).decode()
-    assert server.get("/api/users", Authorization=f"Basic {basic}")[0] == 200
+    feed = "/api/users/default/podcasts/default/feed.json"
+    assert server.get(feed, Authorization=f"Basic {basic}")[0] == 200
+    assert server.get("/api/users", Authorization=f"Basic {basic}")[0] == 401
 
     reader = secret_of(tmp_path, "reader")
     assert server.get("/api/users/default", Authorization=f"Bearer {reader}")[0] == 200

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+import pytest
+
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import Lanes
 from headwater.model import DueSource, Outcome
@@ -26,7 +28,8 @@ async def most_in_a_turn(count: Callable[[], int], wanted: int) -> int:
     return most
 
 
-def test_h3_polls_begin_few_at_a_time_and_stuck_ones_hold_up_nobody():
+@pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 64)])
+def test_h3_polls_begin_few_at_a_time_while_somebody_waits_for_an_answer(watched, at_once):
     begun: list[str] = []
 
     async def stuck(due: DueSource) -> Outcome | None:
@@ -35,53 +38,30 @@ def test_h3_polls_begin_few_at_a_time_and_stuck_ones_hold_up_nobody():
         return None
 
     async def story() -> int:
-        lanes = Lanes(stuck, Gates([], FakeClock()), slots=LANES, rng=Random(1))
+        gates = Gates([], FakeClock())
+        lanes = Lanes(stuck, gates, slots=LANES, rng=Random(1), is_watched=lambda: watched)
         lanes.offer(due_in(f"host{n}.example") for n in range(LANES))
         most = await most_in_a_turn(lambda: len(begun), LANES)
         await lanes.stop(0)
         return most
 
-    assert in_virtual_time(story) <= 4
+    assert in_virtual_time(story) <= at_once
     assert len(set(begun)) == LANES
 
 
-def test_h3_a_turn_that_took_long_is_followed_by_one_start():
-    begun: list[float] = []
-
-    async def story() -> list[int]:
-        loop = asyncio.get_running_loop()
-
-        async def slow(due: DueSource) -> Outcome | None:
-            begun.append(loop.time())
-            loop.jump(0.01)  # type: ignore[attr-defined]  # it takes the loop ten milliseconds
-            await asyncio.Event().wait()
-            return None
-
-        lanes = Lanes(slow, Gates([], FakeClock()), slots=LANES, rng=Random(1))
-        lanes.offer(due_in(f"host{n}.example") for n in range(LANES))
-        per_turn = []
-        while len(begun) < LANES:
-            before = len(begun)
-            await asyncio.sleep(0)
-            per_turn.append(len(begun) - before)
-        await lanes.stop(0)
-        return per_turn
-
-    assert set(in_virtual_time(story)[4:]) <= {0, 1}
-
-
-async def test_h2_those_who_waited_for_one_commit_go_on_a_few_at_a_time():
+@pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 64)])
+async def test_h2_those_who_waited_for_one_commit_go_on_a_few_at_a_time(watched, at_once):
     went_on: list[int] = []
 
     async def run(items):
         return items
 
-    batcher: Batcher[int, int] = Batcher(run)
+    batcher: Batcher[int, int] = Batcher(run, is_watched=lambda: watched)
 
     async def caller(number: int) -> None:
         went_on.append(await batcher(number))
 
     callers = [asyncio.create_task(caller(number)) for number in range(LANES)]
-    assert await most_in_a_turn(lambda: len(went_on), LANES) <= 8
+    assert await most_in_a_turn(lambda: len(went_on), LANES) <= at_once
     await asyncio.gather(*callers)
     assert went_on == list(range(LANES))

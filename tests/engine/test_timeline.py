@@ -141,9 +141,10 @@ def test_polls_under_way_are_known_with_their_beginning(engine: Engine):
         await world.store.sources.add_many([slow, slower])
         world.fetch.on("https://a.example/", Answer(304, unchanged=True), seconds=20)
         world.fetch.on("https://b.example/", Answer(304, unchanged=True), seconds=40)
+        seen = world.service.timeline
+        world.service.events.listen(seen.hear)
         running = asyncio.create_task(world.run(60))
         await asyncio.sleep(10)
-        seen = world.service.timeline
         begun = seen.underway(world.service.lanes.in_flight().values())
         assert {poll.subject.source.id for poll in begun} == {"slow", "slower"}
         assert all(timedelta(seconds=5) < world.clock.now() - p.since for p in begun)
@@ -245,6 +246,7 @@ def test_after_a_restart_the_history_is_counted(engine: Engine):
 def test_polls_made_meanwhile_are_counted_once(engine: Engine):
     async def again(world: World) -> None:
         world.fetch.on("https://c.example/", BadStatus(410, "gone"))
+        world.service.events.listen(world.service.timeline.hear)
         async with world.service.timeline.filling(world.store.polls):
             await world.store.sources.request(["late"], world.clock.now())
             await world.run(5)

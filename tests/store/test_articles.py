@@ -219,9 +219,10 @@ async def test_h1_many_long_articles_are_read_a_few_at_a_time(
     lengths: list[int] = []
 
     async def watched(work):
-        found, covered = await read(work)
-        lengths.append(sum(len(article.body) for article in found))
-        return found, covered
+        found = await read(work)
+        if isinstance(found, list):  # not what measures them
+            lengths.append(sum(len(article.body) for article in found))
+        return found
 
     monkeypatch.setattr(store.database, "read", watched)
     wanted = [ids[3], "nobody", *reversed(ids)]

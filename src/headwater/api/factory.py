@@ -9,6 +9,7 @@ from headwater.api.articles import article_routes
 from headwater.api.batches import batch_routes
 from headwater.api.body_limit import BodyLimit
 from headwater.api.callers import Access
+from headwater.api.courtesy import Courtesy
 from headwater.api.docs_page import docs_routes
 from headwater.api.event_log import EventLimits
 from headwater.api.events import event_routes, event_streams
@@ -69,4 +70,5 @@ def create_api(app: App, service: Service, *, event_limits: EventLimits | None =
     api.add_middleware(Access, program=app, on_loopback=is_loopback(server.host))
     api.add_middleware(SiteGuard, names=(server.host, *server.allowed_hosts))
     api.add_middleware(AnswerHeaders)
+    api.add_middleware(Courtesy, database=app.store.database)
     return api

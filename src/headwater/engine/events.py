@@ -1,6 +1,6 @@
 """Events: what happened, for whoever listens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Event(NamedTuple):
     subject: Subject | None = None  # the source as its poll found it, and whose it is
     outcome: Outcome | None = None
     text: str | None = None
-    seconds: float | None = None  # that a tick took, or that a source was due as its poll started
+    seconds: float | None = None  # that a tick took, or that a source was due until its poll
 
     @property
     def source_id(self) -> str | None:
@@ -55,17 +55,23 @@ class Events:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: dict[EventKind, tuple[Listener, ...]] = {}
 
     @property
     def listeners(self) -> int:
         """How many listen."""
-        return len(self._listeners)
+        return len({id(one) for many in self._listeners.values() for one in many})
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener; call the answer to remove it."""
-        # made anew with every change, so that telling need not copy it
-        self._listeners = (*self._listeners, listener)
+    def listen(
+        self, listener: Listener, kinds: Iterable[EventKind] = EventKind
+    ) -> Callable[[], None]:
+        """Add a listener to events of some kinds, or all; call the answer to remove it.
+
+        What nobody listens to costs nothing, and every poll has something to tell.
+        """
+        for kind in kinds:
+            # made anew with every change, so that telling need not copy it
+            self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
         return lambda: self._forget(listener)
 
     def tell(
@@ -78,10 +84,13 @@ class Events:
         seconds: float | None = None,
     ) -> None:
         """Pass on what happened."""
-        if self._listeners:
+        listeners = self._listeners.get(kind)
+        if listeners:
             event = Event(kind, self._clock.now(), subject, outcome, text, seconds)
-            for listener in self._listeners:
+            for listener in listeners:
                 listener(event)
 
     def _forget(self, listener: Listener) -> None:
-        self._listeners = tuple(known for known in self._listeners if known is not listener)
+        for kind, known in self._listeners.items():
+            # bound methods are made anew each time they are looked up, so equality counts
+            self._listeners[kind] = tuple(other for other in known if other != listener)

@@ -22,7 +22,9 @@ _LOOK_SECONDS = 0.25  # between two looks at the loop's lag: no stall of H2's le
 _WINDOW_SECONDS = 60.0
 _SILENT_NAMES = 100  # how many are remembered
 # members looked up once: an enumeration takes its time
-_STARTED, _FINISHED = EventKind.POLL_STARTED, EventKind.POLL_FINISHED
+_FINISHED = EventKind.POLL_FINISHED
+# the start of a poll is not among them: every poll would pay for it
+HEARD = tuple(kind for kind in EventKind if kind is not EventKind.POLL_STARTED)
 
 
 class Histogram:
@@ -130,9 +132,8 @@ class Metrics:
         kind, seconds = event.kind, event.seconds
         if kind is _FINISHED and event.outcome is not None:
             self._poll_finished(event.outcome)
-        elif kind is _STARTED and seconds is not None:
-            # below 0: the clock was set back
-            self.lane_wait_seconds.add(seconds if seconds > 0 else 0.0)
+            if seconds is not None:  # below 0: the clock was set back
+                self.lane_wait_seconds.add(seconds if seconds > 0 else 0.0)
         elif kind is EventKind.TICK and seconds is not None:
             self.tick_seconds.add(seconds)
         elif kind is EventKind.SOURCE_DISABLED:

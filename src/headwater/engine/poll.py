@@ -71,7 +71,7 @@ class Poller:
                 return None
             url = subject.source.url
             turns.begin(subject.source, self._policy)
-            stored = await self._record(subject, await self._visit(subject, turns, due))
+            stored = await self._record(subject, await self._visit(subject, turns))
         except StoreError as error:  # not the source's fault: it is simply still due (K5)
             log.warning("[Polling] could not be stored; still due", url=url, error=str(error))
             return None
@@ -80,14 +80,13 @@ class Poller:
         self._guard.learn(stored)
         if not stored.recorded:
             stored = discarded(stored)
-        self._tell(subject, stored)
+        self._tell(subject, stored, due)
         return stored
 
-    async def _visit(self, subject: Subject, turns: VisitTurns, due: DueSource) -> Outcome:
+    async def _visit(self, subject: Subject, turns: VisitTurns) -> Outcome:
         """Fetch and decide."""
         started_at, started = self._clock.now(), self._clock.monotonic()
-        waited = (started_at - due.overdue_since).total_seconds()
-        self._events.tell(EventKind.POLL_STARTED, subject, seconds=waited)
+        self._events.tell(EventKind.POLL_STARTED, subject)
         try:
             key = await self._key_for(subject)  # None unless the type needs one
             answer = await self._fetch(subject, key, turns=turns, now=started_at)
@@ -140,12 +139,13 @@ class Poller:
         # by what is stored now: a request may have been answered or taken back since
         return is_due(source, now, self._policy) and hold_seconds(source.hold, now) <= 0
 
-    def _tell(self, subject: Subject, outcome: Outcome) -> None:
+    def _tell(self, subject: Subject, outcome: Outcome, due: DueSource) -> None:
         tell, source = self._events.tell, outcome.source
         _log(outcome)
         if outcome.posts:
             tell(EventKind.POST_CREATED, subject, outcome=outcome)
-        tell(EventKind.POLL_FINISHED, subject, outcome=outcome)
+        waited = (outcome.started_at - due.overdue_since).total_seconds()
+        tell(EventKind.POLL_FINISHED, subject, outcome=outcome, seconds=waited)
         if not outcome.recorded:
             return
         if outcome.disabled:

@@ -14,7 +14,7 @@ from headwater.engine.cleanup import Cleanup
 from headwater.engine.events import EventKind, Events
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import NULL_LANE, Lanes
-from headwater.engine.metrics import Metrics
+from headwater.engine.metrics import HEARD, Metrics
 from headwater.engine.outage import OutageGuard
 from headwater.engine.poll import Fetch, Poller, on_hold
 from headwater.engine.switch import Switch
@@ -78,9 +78,8 @@ class Service:
         self._rng = rng
         self.events = Events(clock)
         self.metrics = Metrics(clock)
-        self.events.listen(self.metrics.hear)
-        self.timeline = Timeline(clock)
-        self.events.listen(self.timeline.hear)
+        self.events.listen(self.metrics.hear, HEARD)
+        self.timeline = Timeline(clock)  # counts once somebody lets it listen to the events
         self.last_tick: datetime | None = None
         self._outage: str | None = None
         self._errands: set[asyncio.Task[Any]] = set()
@@ -110,7 +109,14 @@ class Service:
             clock=self._clock,
             policy=self._policy,
         )
-        self.lanes = Lanes(self._poller.poll, self.gates, slots=self._pace.slots, rng=self._rng)
+        database = self._store.database
+        self.lanes = Lanes(
+            self._poller.poll,
+            self.gates,
+            slots=self._pace.slots,
+            rng=self._rng,
+            is_watched=lambda: database.people_waiting > 0,
+        )
         self.ticker = Ticker(
             store=self._store,
             lanes=self.lanes,

@@ -58,7 +58,10 @@ class Store:
         self.on_commit: Callable[[int, float], None] = lambda _results, _seconds: None
         self._clock = clock
         self._record = Batcher(
-            self._record_many, most=_POSTS_PER_COMMIT, weight=lambda o: 2 + len(o.posts)
+            self._record_many,
+            most=_POSTS_PER_COMMIT,
+            weight=lambda o: 2 + len(o.posts),
+            is_watched=lambda: database.people_waiting > 0,
         )
 
     async def __aenter__(self) -> Self:

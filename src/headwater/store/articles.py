@@ -13,7 +13,7 @@ from headwater.store.parts import Part, Stretch, fitting, part_of
 from headwater.store.posts import count_by_source
 from headwater.store.rows import ARTICLE_COLUMNS, article_from, columns, to_ms
 
-_READ_AT_ONCE = 100
+_MEASURED_AT_ONCE = 100
 _CHARACTERS_AT_ONCE = 1_000_000
 _STATES = {None: "", True: " AND is_processed", False: " AND NOT is_processed"}
 
@@ -60,15 +60,15 @@ class Articles:
 
     async def each(self, podcast_id: str, ids: Sequence[str]) -> AsyncIterator[Article]:
         """Those of these articles that there are, in this order; few are in memory at once."""
-        left = ids
-        while left:
-            some = left[:_READ_AT_ONCE]
-            found, count = await self._database.read(
-                partial(_some, podcast_id=podcast_id, ids=some)
-            )
-            for article in found:
-                yield article
-            left = left[count:]
+        read = self._database.read
+        for first in range(0, len(ids), _MEASURED_AT_ONCE):
+            left = ids[first : first + _MEASURED_AT_ONCE]
+            lengths = await read(partial(_lengths, podcast_id=podcast_id, ids=left))
+            while left:
+                count = fitting([lengths.get(id_, 0) for id_ in left], _CHARACTERS_AT_ONCE)
+                for article in await read(partial(_some, podcast_id=podcast_id, ids=left[:count])):
+                    yield article
+                left = left[count:]
 
     async def newest(
         self,
@@ -125,16 +125,21 @@ def _article(session: Session, podcast_id: str, article_id: str) -> Article:
     return _with_posts(session, rows)[0]
 
 
-def _some(session: Session, *, podcast_id: str, ids: Sequence[str]) -> tuple[list[Article], int]:
-    """The first of these articles, fewer where bodies are long; and how many ids that covers."""
-    mine = f"FROM articles WHERE {session.among('id', 'ids')} AND podcast_id = :podcast"
-    params = {"ids": session.array(ids), "podcast": podcast_id}
-    lengths: dict[str, int] = dict(session.fetch(f"SELECT id, length(body) {mine}", params))
-    count = fitting([lengths.get(id_, 0) for id_ in ids], _CHARACTERS_AT_ONCE)
-    params["ids"] = session.array(ids[:count])
-    rows = session.fetch(f"SELECT {columns(ARTICLE_COLUMNS)} {mine}", params)
-    place = {id_: n for n, id_ in enumerate(ids)}
-    return sorted(_with_posts(session, rows), key=lambda a: place[a.id]), count
+def _lengths(session: Session, *, podcast_id: str, ids: Sequence[str]) -> dict[str, int]:
+    sql = f"""SELECT id, length(body) FROM articles
+        WHERE {session.among("id", "ids")} AND podcast_id = :podcast"""
+    return dict(session.fetch(sql, {"ids": session.array(ids), "podcast": podcast_id}))
+
+
+def _some(session: Session, *, podcast_id: str, ids: Sequence[str]) -> list[Article]:
+    """Those of these articles that there are, in the order of their ids given."""
+    rows = session.fetch(
+        f"""SELECT {columns(ARTICLE_COLUMNS)} FROM articles
+        WHERE {session.among("id", "ids")} AND podcast_id = :podcast""",
+        {"ids": session.array(ids), "podcast": podcast_id},
+    )
+    found = {article.id: article for article in _with_posts(session, rows)}
+    return [found[id_] for id_ in ids if id_ in found]
 
 
 def _newest(session: Session, wanted: Stretch) -> list[Article]:

@@ -12,7 +12,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _Call = tuple[Any, asyncio.Future[Any]]  # what was handed in, and who waits for what becomes of it
 _GATHER_SECONDS = 0.005
-_AT_ONCE = 4  # callers that go on in one turn of the event loop: all would hold it up (H2)
+# callers that go on in one turn of the event loop: all would hold it up (H2)
+_AT_ONCE = 64
+_AT_ONCE_WHILE_WATCHED = 1  # while somebody waits for an answer (H3)
 
 
 class Batcher(Generic[Item, Result]):
@@ -24,10 +26,12 @@ class Batcher(Generic[Item, Result]):
         *,
         most: int = 500,
         weight: Callable[[Item], int] = lambda _: 1,
+        is_watched: Callable[[], bool] = lambda: False,
     ) -> None:
         self._run = run
         self._most = most
         self._weight = weight
+        self._is_watched = is_watched
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._worker: asyncio.Task[None] | None = None
         self._settling: set[asyncio.Task[None]] = set()
@@ -72,18 +76,22 @@ class Batcher(Generic[Item, Result]):
             results = await self._run([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - it belongs to the callers, every one of them
             results = [error] * len(batch)
-        if len(batch) <= _AT_ONCE:
+        if len(batch) <= _AT_ONCE_WHILE_WATCHED:
             _settle(batch, results)
             return
-        settling = asyncio.create_task(_settle_in_turns(batch, results))  # the next batch goes on
+        settling = asyncio.create_task(
+            self._settle_in_turns(batch, results)
+        )  # the next one goes on
         self._settling.add(settling)
         settling.add_done_callback(self._settling.discard)
 
-
-async def _settle_in_turns(batch: Sequence[_Call], results: Sequence[Any]) -> None:
-    for first in range(0, len(batch), _AT_ONCE):
-        _settle(batch[first : first + _AT_ONCE], results[first : first + _AT_ONCE])
-        await asyncio.sleep(0)
+    async def _settle_in_turns(self, batch: Sequence[_Call], results: Sequence[Any]) -> None:
+        first = 0
+        while first < len(batch):
+            end = first + (_AT_ONCE_WHILE_WATCHED if self._is_watched() else _AT_ONCE)
+            _settle(batch[first:end], results[first:end])
+            first = end
+            await asyncio.sleep(0)
 
 
 def _settle(batch: Sequence[_Call], results: Sequence[Any]) -> None:

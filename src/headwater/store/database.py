@@ -76,6 +76,7 @@ class Database(ABC):
         self._claimer = ThreadPoolExecutor(1, thread_name_prefix="headwater-claim")
         self._local = threading.local()
         self._sessions: list[Session] = []
+        self.people_waiting = 0  # for an answer right now: polls take small steps meanwhile (H3)
 
     async def read(self, work: Callable[[Session], T]) -> T:
         """Run a query function on a consistent view of the database."""

@@ -12,6 +12,7 @@ _HEALTH = {
     Health.NEW: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NULL",
     Health.OK: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NOT NULL",
 }
+_SMALL_IN_ASCII = "\u0130\u212a"  # letters beyond ASCII whose small ones are not
 _COLUMNS = ("s.url", "s.label")  # where text is looked for
 
 
@@ -49,13 +50,14 @@ def conditions_of(wanted: SourceFilter, kind: str) -> tuple[list[str], dict[str,
 
 def _has_text(kind: str, *, is_ascii: bool) -> str:
     """The condition that URL or label has a text in it, in whatever case."""
-    found = "lower({}) LIKE :text ESCAPE '!'"
-    if kind == "sqlite" and is_ascii:
-        found = "{} LIKE :text ESCAPE '!'"  # takes all ASCII letters for small ones
-    elif kind == "sqlite":
-        # our own function is called for what may have such a letter: every call has to win the
-        # interpreter back from the event loop
-        found = "({0} GLOB '*[^ -~]*' AND lowered({0}) LIKE :text ESCAPE '!')"
+    found = "lower({0}) LIKE :text ESCAPE '!'"
+    if kind == "sqlite":
+        # LIKE takes ASCII letters for small ones itself. Our own function is called for what may
+        # need it alone: every call has to win the interpreter back from the event loop.
+        letters = _SMALL_IN_ASCII if is_ascii else "^ -~"
+        found = f"{{0}} GLOB '*[{letters}]*' AND lowered({{0}}) LIKE :text ESCAPE '!'"
+        if is_ascii:
+            found = f"{{0}} LIKE :text ESCAPE '!' OR {found}"
     return f"({' OR '.join(found.format(column) for column in _COLUMNS)})"
 
 

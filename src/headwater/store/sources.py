@@ -68,7 +68,7 @@ class Sources:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._load = Batcher(self._load_many)
+        self._load = Batcher(self._load_many, is_watched=lambda: database.people_waiting > 0)
 
     async def due(self, now: datetime, policy: Policy) -> list[DueSource]:
         """All sources that are due and not on a hold of their own, in no order (S2, S5)."""

@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
 
 from headwater.app import App
+from headwater.engine.events import EventKind
 from headwater.engine.service import Service
 from headwater.web.accounts import account_routes
 from headwater.web.adding import adding_routes
@@ -27,6 +28,7 @@ _FOR_PROGRAMS = ("/api/", "/metrics")
 def add_pages(api: FastAPI, app: App, service: Service) -> None:
     """Serve the dashboard beside the API, behind the same guards."""
     pages = Pages(app, service)
+    service.events.listen(service.timeline.hear, (EventKind.POLL_STARTED, EventKind.POLL_FINISHED))
     for routes in screens(app, service, pages):
         api.include_router(routes)
     for kind, handler in list(api.exception_handlers.items()):
