@@ -7,7 +7,7 @@ from datetime import datetime
 from headwater.engine.lanes import NULL_LANE
 from headwater.engine.service import Service
 from headwater.errors import BadUrl, NotFound
-from headwater.model import Hold, HostState, PollRecord, Source
+from headwater.model import Hold, HostState, PollRecord, Source, Subject
 from headwater.rules.explanation import LaneNow
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import (
@@ -120,12 +120,21 @@ class HostsSeen:
         for tally in await self.store.hosts.tallies(names, owner=self.owner):
             by_host[tally.host].append(tally)
         polled = self.service.lanes.in_flight()
-        return [await self._view(h, found, polled, now) for h, found in by_host.items() if found]
+        lanes = {host: self._lanes_of(host) for host, found in by_host.items() if found}
+        ids = [polled[lane] for own in lanes.values() for lane in own if lane in polled]
+        # all in one look: at full speed most hosts are being asked
+        subjects = await self.store.sources.subjects(ids) if ids else {}
+        underway = {lane: self._in_flight(subjects.get(id_)) for lane, id_ in polled.items()}
+        return [self._view(host, by_host[host], own, underway, now) for host, own in lanes.items()]
 
-    async def _view(
-        self, host: str, tallies: Sequence[HostTally], polled: Mapping[str, str], now: datetime
+    def _view(
+        self,
+        host: str,
+        tallies: Sequence[HostTally],
+        lanes: Sequence[str],
+        underway: Mapping[str, InFlight],
+        now: datetime,
     ) -> HostView:
-        lanes = self._lanes_of(host)
         states = [self.service.gates.state(lane) for lane in lanes]
         longest = max(states, key=lambda state: host_free_at(state, now))
         held_until = None if longest.hold is None else longest.hold.until
@@ -138,7 +147,7 @@ class HostsSeen:
             enabled=sum(tally.enabled for tally in tallies),
             failing=sum(tally.failing for tally in tallies),
             lane_length=sum(self.service.lanes.length(lane) for lane in lanes),
-            in_flight=await self._in_flight([polled[lane] for lane in lanes if lane in polled]),
+            in_flight=next((underway[lane] for lane in lanes if lane in underway), None),
             delay_seconds=delay,
             delay_origin=origin,
             hold=longest.hold,
@@ -160,10 +169,8 @@ class HostsSeen:
         host = host_of_lane(lane)
         return self.owner is None or lane in (host, f"{host}/{self.owner}")
 
-    async def _in_flight(self, source_ids: Sequence[str]) -> InFlight | None:
-        if not source_ids:
-            return None
-        subject = await self.store.sources.subject(source_ids[0])
+    def _in_flight(self, subject: Subject | None) -> InFlight:
+        """What somebody may know of a poll under way: whose source it is not, only that it is."""
         if subject is None or self.owner not in (None, subject.user_id):
             return InFlight()
         source = subject.source
