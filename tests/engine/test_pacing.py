@@ -28,7 +28,7 @@ async def most_in_a_turn(count: Callable[[], int], wanted: int) -> int:
     return most
 
 
-@pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 64)])
+@pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 256)])
 def test_h3_polls_begin_few_at_a_time_while_somebody_waits_for_an_answer(watched, at_once):
     begun: list[str] = []
 
@@ -49,7 +49,7 @@ def test_h3_polls_begin_few_at_a_time_while_somebody_waits_for_an_answer(watched
     assert len(set(begun)) == LANES
 
 
-@pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 64)])
+@pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 256)])
 async def test_h2_those_who_waited_for_one_commit_go_on_a_few_at_a_time(watched, at_once):
     went_on: list[int] = []
 

@@ -21,7 +21,7 @@ log = get_logger()
 NULL_LANE = ""  # the lane of URLs without a host (P4)
 # Polls begun in one turn of the event loop. What begins together shares its look-ups, so few at a
 # time cost a third of the speed; while somebody waits for an answer that is well spent (H3).
-_STARTS_IN_A_TURN = 64
+_STARTS_IN_A_TURN = 256
 _STARTS_WHILE_WATCHED = 1
 
 

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 _Call = tuple[Any, asyncio.Future[Any]]  # what was handed in, and who waits for what becomes of it
 _GATHER_SECONDS = 0.005
 # callers that go on in one turn of the event loop: all would hold it up (H2)
-_AT_ONCE = 64
+_AT_ONCE = 256
 _AT_ONCE_WHILE_WATCHED = 1  # while somebody waits for an answer (H3)
 
 
