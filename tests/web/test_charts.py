@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model import OutcomeKind, PollRecord
-from headwater.web.charts import Bar, marks, poll_told, round_top, sparkline, stacked_bars
+from headwater.web.charts import Bar, marks, poll_told, round_top, stacked_bars
 from tests.factories import NOW
 
 EVIL = '<script>alert(1)</script>"\' onload="x'
@@ -84,19 +84,11 @@ def test_u4_words_from_outside_stay_words():
         a_chart([Bar((1, 1, 1), EVIL)], title=EVIL, ticks=(EVIL,)),
         marks([poll]),
         marks([poll], reachable=True),
-        sparkline([1, 2], EVIL),
     )
     for chart in charts:
         assert "<script>" not in chart
         tree = read(chart)
         assert [e for e in tree.iter() if e.tag == f"{SVG}script" or "onload" in e.attrib] == []
-
-
-def test_a_sparkline_goes_from_the_lowest_to_the_highest_value():
-    line = read(sparkline([1, 5, 3]))
-    assert line[0].get("points") == "2.0,20.0 50.0,4.0 98.0,12.0"
-    assert read(sparkline([7, 7]))[0].get("points") == "2.0,12.0 98.0,12.0"
-    assert sparkline([1]) == sparkline([]) == ""
 
 
 def test_marks_run_from_the_oldest_to_the_newest_and_differ_by_more_than_colour():

@@ -26,7 +26,7 @@ _OPEN_FOLDER = "/static/"  # how pages look
 COOKIE = "headwater_session"
 # what readers fetch that can say who they are by a user name and a password alone
 FEEDS = ("/feed.atom", "/feed.json")
-_FOR_PROGRAMS = ("/api/", "/metrics")
+FOR_PROGRAMS = ("/api/", "/metrics")
 _SAFE = ("GET", "HEAD")
 NO_PROOF = "a browser's change needs proof that it comes from our own pages"
 
@@ -149,7 +149,7 @@ def _unauthorized(scope: Scope) -> Response:
     log in instead.
     """
     path: str = scope["path"]
-    if not path.startswith(_FOR_PROGRAMS) and scope.get("method") in (*_SAFE, "POST"):
+    if not path.startswith(FOR_PROGRAMS) and scope.get("method") in (*_SAFE, "POST"):
         return RedirectResponse(_login_before(scope), status_code=303)
     refusal = problem(401, "a valid access token is needed", headers={"WWW-Authenticate": "Bearer"})
     if _is_feed(scope):  # elsewhere a browser would ask for a password nobody has

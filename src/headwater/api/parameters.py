@@ -4,10 +4,9 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
+from headwater.api.callers import FOR_PROGRAMS
 from headwater.errors import NotFound, UsageError
 from headwater.rules.lines import is_one_line
-
-_FOR_PROGRAMS = ("/api/", "/metrics")
 
 
 async def refuse_odd_parameters(request: Request) -> None:
@@ -17,7 +16,7 @@ async def refuse_odd_parameters(request: Request) -> None:
             raise NotFound(f"there is nothing with this {name!r}")
     given = request.query_params.multi_items()
     # pages pass over what they do not know: a person may have followed an old link
-    is_page = not request.url.path.startswith(_FOR_PROGRAMS)
+    is_page = not request.url.path.startswith(FOR_PROGRAMS)
     known = _query_names(request.scope["route"]) if given and not is_page else frozenset()
     for name, value in given:
         if not is_page and name not in known:

@@ -25,10 +25,6 @@ _RULER = Markup(
     '<text x="-8" y="{1}" text-anchor="end">{2}</text>'
 )
 _TICK = Markup('<text x="{0}%" y="{1}" text-anchor="{2}">{3}</text>')
-_SPARK = Markup(
-    '<svg class="spark" viewBox="0 0 100 24" width="100" height="24"{0}>'
-    '<polyline points="{1}"/></svg>'
-)
 _STRIP = Markup('<svg class="marks" viewBox="0 0 {0} {1}" width="{0}" height="{1}"{2}>{3}</svg>')
 _MARK = Markup('<rect class="{0}" x="{1}" y="{2}" width="6" height="{3}" rx="1.5"/>')
 _GAP = Markup('<rect class="gap" x="{0}" y="10" width="6" height="4"/>')
@@ -76,19 +72,6 @@ def round_top(highest: int) -> int:
     while highest > _TOPS[-1] * size:
         size *= 10
     return next(top * size for top in _TOPS if top * size >= highest)
-
-
-def sparkline(values: Sequence[float], told: str = "the last values") -> Markup:
-    """A small line without a scale, oldest value first; nothing for less than two values."""
-    if len(values) < 2:
-        return Markup("")
-    lowest, spread = min(values), max(values) - min(values)
-    points = (
-        f"{2 + 96 * n / (len(values) - 1):.1f},"
-        f"{20 - 16 * (value - lowest) / spread if spread else 12:.1f}"
-        for n, value in enumerate(values)
-    )
-    return _SPARK.format(_NAMED.format(told), " ".join(points))
 
 
 def marks(polls: Sequence[PollRecord], *, reachable: bool = False) -> Markup:

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
 
+from headwater.api.callers import FOR_PROGRAMS
 from headwater.app import App
 from headwater.engine.events import EventKind
 from headwater.engine.service import Service
@@ -22,7 +23,6 @@ from headwater.web.sources import source_list_routes
 from headwater.web.static_files import static_routes
 
 Handler = Callable[[Request, Any], Response | Awaitable[Response]]
-_FOR_PROGRAMS = ("/api/", "/metrics")
 
 
 def add_pages(api: FastAPI, app: App, service: Service) -> None:
@@ -57,7 +57,7 @@ def _told_as_page(pages: Pages, handler: Handler) -> Handler:
     async def told(request: Request, error: Exception) -> Response:
         answer = handler(request, error)
         answer = answer if isinstance(answer, Response) else await answer
-        if request.url.path.startswith(_FOR_PROGRAMS) or "caller" not in request.scope:
+        if request.url.path.startswith(FOR_PROGRAMS) or "caller" not in request.scope:
             return answer
         detail = {404: "There is nothing here.", 500: "Something broke on our side."}
         message = detail.get(answer.status_code, str(error))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from headwater.app import App
-from headwater.errors import NotFound, TooMuch, UsageError
+from headwater.errors import NotFound, TooMany, TooMuch, UsageError
 from headwater.model import Podcast
 from headwater.operations.batches import Batch, BatchAction, run_batch
 from headwater.operations.subscriptions import Imported, ImportOutcome
@@ -20,6 +20,7 @@ _MOST_SHOWN = 500  # lines of each outcome: a page of 100,000 helps nobody
 _LONGEST_URL = 300
 _LONGEST_KEPT = 200_000  # characters of a pasted list that are shown again
 _MIB = 1024 * 1024
+_STATUSES: dict[type[UsageError], int] = {TooMuch: 413, TooMany: 429}
 _UTF8 = b"\xef\xbb\xbf"  # pasted text is UTF-8, whatever the list says that it was as a file
 
 
@@ -71,7 +72,7 @@ def import_routes(app: App, pages: Pages) -> APIRouter:
         except NotFound:
             raise
         except UsageError as error:
-            status = 413 if isinstance(error, TooMuch) else 422
+            status = _STATUSES.get(type(error), 422)
             text = parts.get("text", b"").decode("utf-8", "replace")
             kept = text if len(text) <= _LONGEST_KEPT else ""
             return show(request, place, status=status, error=_sentence(error), text=kept)

@@ -90,7 +90,6 @@ class Pages:
             "adding_script": _fingerprint("adding.js"),
             "health_words": words.HEALTH_WORDS,
             "marks": charts.marks,
-            "sparkline": charts.sparkline,
         }
 
     def show(
