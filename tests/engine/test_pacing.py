@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -28,25 +29,28 @@ async def most_in_a_turn(count: Callable[[], int], wanted: int) -> int:
     return most
 
 
-@pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 256)])
-def test_h3_polls_begin_few_at_a_time_while_somebody_waits_for_an_answer(watched, at_once):
-    begun: list[str] = []
+@pytest.mark.parametrize(("watched", "apart"), [(True, 0.002), (False, 0.0)])
+def test_h3_polls_begin_one_by_one_while_somebody_waits_for_an_answer(watched, apart):
+    begun: dict[str, float] = {}
+    all_begun = asyncio.Event()
 
     async def stuck(due: DueSource) -> Outcome | None:
-        begun.append(due.id)
+        begun[due.id] = asyncio.get_running_loop().time()
+        if len(begun) == LANES:
+            all_begun.set()
         await asyncio.Event().wait()
         return None
 
-    async def story() -> int:
+    async def story() -> None:
         gates = Gates([], FakeClock())
         lanes = Lanes(stuck, gates, slots=LANES, rng=Random(1), is_watched=lambda: watched)
         lanes.offer(due_in(f"host{n}.example") for n in range(LANES))
-        most = await most_in_a_turn(lambda: len(begun), LANES)
+        await all_begun.wait()
         await lanes.stop(0)
-        return most
 
-    assert in_virtual_time(story) <= at_once
-    assert len(set(begun)) == LANES
+    in_virtual_time(story)
+    times = sorted(begun.values())
+    assert [round(b - a, 6) for a, b in pairwise(times)] == [apart] * (LANES - 1)
 
 
 @pytest.mark.parametrize(("watched", "at_once"), [(True, 1), (False, 256)])

@@ -7,7 +7,7 @@ from fastapi import Path, Request
 
 from headwater.api.callers import caller_of
 from headwater.errors import NotFound
-from headwater.model import Podcast, Source, User
+from headwater.model import Podcast, Source, Subject, User
 from headwater.store import Store
 
 UserName = Annotated[str, Path(alias="u", max_length=200, description="A user's id or name.")]
@@ -36,12 +36,19 @@ async def the_source(
     store: Store, request: Request, user_name: str, podcast_name: str, source_id: str
 ) -> Source:
     """A podcast's source, if the caller may know of it."""
+    return (await the_subject(store, request, user_name, podcast_name, source_id)).source
+
+
+async def the_subject(
+    store: Store, request: Request, user_name: str, podcast_name: str, source_id: str
+) -> Subject:
+    """The same with what its podcast says."""
     podcast, subject = await asyncio.gather(
         the_podcast(store, request, user_name, podcast_name), store.sources.subject(source_id)
     )
     if subject is None or subject.source.podcast_id != podcast.id:
         raise NotFound(f"there is no source {source_id}")
-    return subject.source
+    return subject
 
 
 async def podcast_id(store: Store, request: Request, name: str) -> str:

@@ -15,7 +15,14 @@ from headwater.api.pages import (
     place_of,
 )
 from headwater.api.schemas import SourceOut
-from headwater.api.scope import PodcastName, SourceId, UserName, the_podcast, the_source
+from headwater.api.scope import (
+    PodcastName,
+    SourceId,
+    UserName,
+    the_podcast,
+    the_source,
+    the_subject,
+)
 from headwater.app import App
 from headwater.model import Health, SourceType
 from headwater.operations.overview import SourceView, source_page, view_of, views
@@ -93,7 +100,10 @@ def source_routes(app: App) -> APIRouter:
     @routes.get("/{s}")
     async def get_source(request: Request, u: UserName, p: PodcastName, s: SourceId) -> SourceOut:
         """Show a source."""
-        return await shown((await the_source(store, request, u, p, s)).id)
+        subject = await the_subject(store, request, u, p, s)
+        now = app.clock.now()
+        (view,) = await views(store, subject.user_id, [subject.source], now, app.policy)
+        return SourceOut.of(view)
 
     @routes.put("/{s}")
     async def replace_source(

@@ -56,7 +56,7 @@ def raise_file_limit() -> None:
 
 def take_short_turns() -> None:
     """Let database threads wait for the interpreter for a moment only: requests wait for them."""
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(0.0001)
 
 
 def collect_garbage_rarely() -> None:

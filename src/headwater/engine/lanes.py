@@ -20,9 +20,10 @@ from headwater.model import DueSource, Outcome
 log = get_logger()
 NULL_LANE = ""  # the lane of URLs without a host (P4)
 # Polls begun in one turn of the event loop. What begins together shares its look-ups, so few at a
-# time cost a third of the speed; while somebody waits for an answer that is well spent (H3).
+# time cost a third of the speed; while somebody waits for an answer that is well spent (H3): polls
+# then begin one by one, and far enough apart that the event loop has time left for that answer.
 _STARTS_IN_A_TURN = 256
-_STARTS_WHILE_WATCHED = 1
+_APART_WHILE_WATCHED_SECONDS = 0.002
 
 
 class Poll(Protocol):
@@ -89,7 +90,7 @@ class Lanes:
         self._ready: deque[Lane] = deque()
         self._running: dict[asyncio.Task[Outcome | None], Lane] = {}
         self._is_watched = is_watched
-        self._started = 0  # in this turn of the event loop
+        self._started = 0  # in this turn
         self._paused = False
         self._switched_off = False
         self._stopped = False
@@ -272,9 +273,10 @@ class Lanes:
         return True
 
     def _fill_slots(self) -> None:
+        most = 1 if self._is_watched() else _STARTS_IN_A_TURN
         while self._ready and len(self._running) < self._slots and not self._stopped:
-            if self._started >= self._most_in_a_turn():
-                return  # the next turn of the event loop goes on
+            if self._started >= most:
+                return  # the next turn goes on
             lane = self._ready.popleft()
             lane.ready = False
             if not self._is_held_up(lane):  # things may have changed while it stood in line
@@ -283,15 +285,13 @@ class Lanes:
 
     def _count_start(self) -> None:
         if not self._started:
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            apart = _APART_WHILE_WATCHED_SECONDS if self._is_watched() else 0
+            asyncio.get_running_loop().call_later(apart, self._next_turn)
         self._started += 1
 
     def _next_turn(self) -> None:
         self._started = 0
         self._fill_slots()
-
-    def _most_in_a_turn(self) -> int:
-        return _STARTS_WHILE_WATCHED if self._is_watched() else _STARTS_IN_A_TURN
 
     def _run(self, lane: Lane) -> None:
         due = lane.pop()

@@ -38,7 +38,7 @@ class People:
 
     async def user(self, name_or_id: str) -> User:
         """The user with this id or name."""
-        return await self._database.read(lambda s: _user(s, name_or_id))
+        return await self._database.glance(lambda s: _user(s, name_or_id))
 
     async def add_user(self, user: User) -> None:
         """Store a new user."""
@@ -79,13 +79,13 @@ class People:
 
     async def podcast(self, user_id: str, name_or_id: str) -> Podcast:
         """A user's podcast with this id or name."""
-        return await self._database.read(lambda s: _podcast(s, user_id, name_or_id))
+        return await self._database.glance(lambda s: _podcast(s, user_id, name_or_id))
 
     async def podcast_of(
         self, user_name: str, podcast_name: str, *, only: str | None = None
     ) -> Podcast:
         """A podcast by its user's id or name and its own; `only`: the one user that exists (U2)."""
-        return await self._database.read(lambda s: _podcast_of(s, user_name, podcast_name, only))
+        return await self._database.glance(lambda s: _podcast_of(s, user_name, podcast_name, only))
 
     async def podcast_with(self, podcast_id: str) -> Podcast:
         """The podcast with this id, whoever owns it."""

@@ -37,7 +37,7 @@ class Sessions:
             FROM sessions s JOIN tokens t ON t.id = s.token_id
             WHERE s.hash = :hash AND s.expires_at > :now"""
         params = {"hash": session_hash, "now": to_ms(now)}
-        rows = await self._database.read(lambda s: s.fetch(sql, params))
+        rows = await self._database.glance(lambda s: s.fetch(sql, params))
         return Token(rows[0][0], rows[0][1], rows[0][2], moment(rows[0][3])) if rows else None
 
     async def remove(self, session_hash: str) -> None:

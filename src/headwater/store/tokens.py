@@ -42,12 +42,12 @@ class Tokens:
 
     async def exist(self) -> bool:
         """Whether there is any token, so that one is needed."""
-        return await self._database.read(_exist)
+        return await self._database.glance(_exist)
 
     async def with_hash(self, token_hash: str) -> tuple[Token, str] | None:
         """The token with this hash, and the hash as it is stored."""
         sql = f"SELECT {_COLUMNS}, hash FROM tokens WHERE hash = :hash"
-        rows = await self._database.read(lambda s: s.fetch(sql, {"hash": token_hash}))
+        rows = await self._database.glance(lambda s: s.fetch(sql, {"hash": token_hash}))
         return (_token(rows[0]), rows[0][4]) if rows else None
 
 
