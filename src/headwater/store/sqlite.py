@@ -38,12 +38,10 @@ class SqliteSession:
 
     kind = "sqlite"
 
-    def __init__(
-        self, path: Path, *, wal: bool = True, busy_seconds: float = _BUSY_SECONDS
-    ) -> None:
+    def __init__(self, path: Path, *, wal: bool = True, patient: bool = True) -> None:
         self.connection = sqlite3.connect(
             path,
-            timeout=busy_seconds,
+            timeout=_BUSY_SECONDS if patient else 0,
             isolation_level=None,
             check_same_thread=False,  # closed by the thread that closes the database
             cached_statements=256,
@@ -179,7 +177,7 @@ class SqliteDatabase(Database):
         """
         try:
             if self._glancing is None:
-                self._glancing = SqliteSession(self.path, busy_seconds=0)
+                self._glancing = SqliteSession(self.path, patient=False)
                 self._sessions.append(self._glancing)
             return self._in_read(self._glancing, work)
         except sqlite3.Error:  # locked, or worse: the threads have patience and know what to say
