@@ -1,13 +1,17 @@
 """Two people with one of everything each, an administrator and a revoked token, to walk routes."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
+
+from headwater.api.callers import FOR_PROGRAMS
 from headwater.app import App, open_app
+from headwater.engine.service import Service
 from headwater.model import Podcast, User
 from headwater.operations.articles import aggregate
 from headwater.operations.people import add_podcast, add_user, set_key
@@ -18,7 +22,7 @@ from tests.store.pieces import NOW, a_post, a_source, with_posts
 
 UNKNOWN = "ffffffff-0000-4000-8000-00000000dead"  # nobody's id, host or name
 TABLES = """users podcasts api_keys sources posts tombstones late_keys articles post_articles
-    polls hosts facts tokens""".split()
+    polls hosts facts tokens sessions""".split()
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -101,7 +105,8 @@ def assert_dressed(answer: Answer, path: str) -> None:
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     kind = answer.headers.get("Content-Type", "")
-    assert not kind.startswith("text/html") or path.startswith("/api/docs"), path
+    is_page = path.startswith("/api/docs") or not path.startswith(FOR_PROGRAMS)
+    assert not kind.startswith("text/html") or is_page, path
     if answer.body[:1] in (b"{", b"["):
         assert re.match(r"application/([\w.-]+\+)?json\b", kind), (path, kind)
 
@@ -109,6 +114,21 @@ def assert_dressed(answer: Answer, path: str) -> None:
 def places_in(template: str) -> list[str]:
     """Where ids stand in a path."""
     return re.findall(r"{(\w+)}", template)
+
+
+def routes_in(routes: Sequence[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every method and path that an application answers, the paths with empty places."""
+    for route in routes:
+        if hasattr(route, "original_router"):
+            within = prefix + route.include_context.prefix
+            yield from routes_in(route.original_router.routes, within)
+        else:
+            yield from ((m, bare(prefix + route.path)) for m in route.methods if m != "HEAD")
+
+
+def bare(path: str) -> str:
+    """A path without the names of its places."""
+    return re.sub(r"{[^}]+}", "{}", path)
 
 
 async def make_template(folder: Path) -> dict[str, Any]:
@@ -181,7 +201,11 @@ async def _ids(app: App, user: User, podcast: Podcast) -> list[str]:
 
 
 @asynccontextmanager
-async def running_world(folder: Path, template: Mapping[str, Any]) -> AsyncIterator[World]:
+async def running_world(
+    folder: Path,
+    template: Mapping[str, Any],
+    add: Callable[[FastAPI, App, Service], None] = lambda *_: None,
+) -> AsyncIterator[World]:
     """Serve a copy of the template that lies in a folder."""
-    async with serving(settings_in(folder)) as served:
+    async with serving(settings_in(folder), add=add) as served:
         yield World(served, template["anna"], template["bert"], dict(template["tokens"]))

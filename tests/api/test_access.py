@@ -20,8 +20,10 @@ from tests.api.access_world import (
     UNKNOWN,
     Things,
     World,
+    bare,
     make_template,
     places_in,
+    routes_in,
     running_world,
 )
 from tests.api.conftest import Answer
@@ -132,30 +134,18 @@ async def world(template: tuple[Path, dict[str, Any]], tmp_path: Path) -> AsyncI
 
 async def test_u2_every_route_has_a_row_and_every_row_a_route(world: World):
     api: Any = world.served.api
-    there = set(_routes(api.routes))
-    listed = {(row.method, _bare(row.path)) for row in TABLE}
+    there = set(routes_in(api.routes))
+    listed = {(row.method, bare(row.path)) for row in TABLE}
     documented = {
-        (method.upper(), _bare(path))
+        (method.upper(), bare(path))
         for path, methods in api.openapi()["paths"].items()
         for method in methods
     }
     assert there - listed == set(), "add a row for each of these"
     assert listed - there == set(), "there is no such route"
     assert documented <= there
-    pages = {LOGIN_PATH}  # the dashboard has tests of its own
+    pages = {LOGIN_PATH}  # the dashboard has a table of its own
     assert {row.path for row in TABLE if row.who == OPEN} == OPEN_PATHS - pages
-
-
-def _routes(routes: list[Any]) -> Iterator[tuple[str, str]]:
-    for route in routes:
-        if hasattr(route, "original_router"):
-            yield from _routes(route.original_router.routes)
-        else:
-            yield from ((m, _bare(route.path)) for m in route.methods if m != "HEAD")
-
-
-def _bare(path: str) -> str:
-    return re.sub(r"{\w+}", "{}", path)
 
 
 @pytest.mark.parametrize("first", range(0, len(TABLE), MOST - 1))  # more would have to wait
