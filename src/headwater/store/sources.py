@@ -77,6 +77,24 @@ class Sources:
         ids = _DUE_IDS + _REQUESTED_IDS
         return await self._database.read(lambda s: _due(s, ids, params, now, policy))
 
+    async def due_in(
+        self, shards: Sequence[int], now: datetime, policy: Policy, *, requested_only: bool = False
+    ) -> list[DueSource]:
+        """The due sources of some shards, of a database that several workers share out."""
+        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
+        params = {"now": to_ms(now), "capped": capped, "since": 0, "shards": list(shards)}
+        ids = _REQUESTED_IDS if requested_only else _DUE_IDS + _REQUESTED_IDS
+        ids = f"{ids}) AND s.shard = ANY(:shards"
+        return await self._database.read(lambda s: _due(s, ids, params, now, policy))
+
+    async def due_shards(self, now: datetime, policy: Policy, *, requested_only: bool) -> list[int]:
+        """The shards that have anything due."""
+        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
+        params = {"now": to_ms(now), "capped": capped, "since": 0}
+        ids = _REQUESTED_IDS if requested_only else _DUE_IDS + _REQUESTED_IDS
+        sql = f"SELECT DISTINCT shard FROM sources WHERE id IN ({ids})"
+        return [row[0] for row in await self._database.read(lambda s: s.fetch(sql, params))]
+
     async def requested(
         self, now: datetime, policy: Policy, *, since: datetime = EPOCH
     ) -> list[DueSource]:
@@ -240,7 +258,7 @@ class Sources:
 
 
 def _due(
-    session: Session, ids: str, params: Mapping[str, int | None], now: datetime, policy: Policy
+    session: Session, ids: str, params: Mapping[str, object], now: datetime, policy: Policy
 ) -> list[DueSource]:
     """The SQL twin of `rules.schedule.is_due`, lane by lane; a property test ties the two."""
     found = []

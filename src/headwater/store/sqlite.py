@@ -207,8 +207,10 @@ class SqliteDatabase(Database):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in (*_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
-    def claim(self) -> bool:
+    def claim(self, *, shared: bool = False) -> bool:
         """Lock the file beside the database that stands for the right to poll (S10)."""
+        if shared:
+            return False  # a file has one poller
         if self._lock is None:
             self._lock = self._locked()
         return self._lock is not None
