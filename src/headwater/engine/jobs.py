@@ -99,7 +99,7 @@ class Jobs:
 
 def cron_of(seconds: float) -> str:
     """A pace as a line for cron; a sixth field stands for seconds."""
-    if seconds < 60:
+    if round(seconds) < 60:
         return f"* * * * * */{max(round(seconds), 1)}"
     return f"*/{min(round(seconds / 60), 59)} * * * *"
 
