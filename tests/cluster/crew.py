@@ -48,6 +48,16 @@ class Crew:
         self.workers.append(worker)
         return worker
 
+    def asked(self, *arguments: str) -> str:
+        """What the command line answers, beside the workers."""
+        return subprocess.run(
+            [sys.executable, "-m", "headwater", "--database-url", self.url, *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
     def log(self, number: int) -> Path:
         """Where a worker's log is."""
         return self.folder / f"worker{number}.log"

@@ -9,6 +9,7 @@ import typer
 from headwater import __version__
 from headwater.cli import (
     articles,
+    cluster,
     demo,
     keys,
     listing,
@@ -29,8 +30,8 @@ from headwater.settings import LogLevel
 _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, deduplicated posts."
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
 _GROUPS = (
-    serving, working, demo, polling, previewing, listing, showing, sources, subscriptions,
-    articles, people, keys, tokens, upkeep,
+    serving, working, cluster, demo, polling, previewing, listing, showing, sources,
+    subscriptions, articles, people, keys, tokens, upkeep,
 )  # fmt: skip
 
 

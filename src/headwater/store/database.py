@@ -70,6 +70,7 @@ class Database(ABC):
     """Runs SQL functions in threads; the two kinds say how to connect and what errors mean."""
 
     migrations: Path
+    takes_workers = False  # several processes may poll it
 
     def __init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="headwater-writer")

@@ -91,6 +91,7 @@ class PostgresDatabase(Database):
     """A database on a PostgreSQL server."""
 
     migrations = Path(__file__).parent / "migrations" / "postgres"
+    takes_workers = True
 
     def __init__(self, url: str) -> None:
         super().__init__()

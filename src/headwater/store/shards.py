@@ -53,6 +53,15 @@ class WorkerSeen:
     shards: int
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How many shards are open, and how many jobs wait or hang."""
+
+    open: int
+    waiting: int
+    stalled: int
+
+
 class Shards:
     """The shards and workers tables."""
 
@@ -103,6 +112,10 @@ class Shards:
         params = {"me": me, "lease": round(lease_seconds * 1000)}
         return await self._database.write(lambda s: _bury(s, params))
 
+    async def standing(self, lease_seconds: float) -> Standing:
+        """How the shards and their jobs stand."""
+        return await self._database.read(lambda s: _standing(s, lease_seconds))
+
     async def workers(self) -> Sequence[WorkerSeen]:
         """Every worker that was seen of late, oldest first."""
         sql = """SELECT w.id, machine, pid, started_at, seen_at, in_flight, polls, leases_lost,
@@ -110,6 +123,20 @@ class Shards:
             FROM workers w ORDER BY started_at, w.id"""
         rows = await self._database.read(lambda s: s.fetch(sql))
         return [_worker(row) for row in rows]
+
+
+def _standing(session: Session, lease_seconds: float) -> Standing:
+    (opened,) = session.fetch("SELECT count(*) FROM shards WHERE worker IS NOT NULL")[0]
+    if session.fetch("SELECT to_regclass('procrastinate_jobs')")[0][0] is None:
+        return Standing(opened, 0, 0)  # no worker was here yet
+    waiting, stalled = session.fetch(
+        """SELECT count(*) FILTER (WHERE status = 'todo'),
+            count(*) FILTER (WHERE status = 'doing' AND (w.id IS NULL
+                OR w.last_heartbeat < now() - make_interval(secs => :lease)))
+        FROM procrastinate_jobs j LEFT JOIN procrastinate_workers w ON w.id = j.worker_id""",
+        {"lease": lease_seconds},
+    )[0]
+    return Standing(opened, waiting, stalled)
 
 
 def _worker(row: Row) -> WorkerSeen:
