@@ -136,6 +136,14 @@ class App:
             yield service
 
     @asynccontextmanager
+    async def onlooker(self) -> AsyncIterator[Service]:
+        """Open a service that leaves polling to workers."""
+        from headwater.engine.onlooker import Onlooker
+
+        async with self._engine(Onlooker) as service:
+            yield service
+
+    @asynccontextmanager
     async def worker(self) -> AsyncIterator["ClusterWorker"]:
         """Open one of several workers that poll this database together."""
         # the queue of jobs takes a while to load, and only workers have one

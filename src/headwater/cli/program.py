@@ -13,6 +13,7 @@ from headwater.cli import (
     demo,
     keys,
     listing,
+    moving,
     people,
     polling,
     previewing,
@@ -31,7 +32,7 @@ _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, dedu
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
 _GROUPS = (
     serving, working, cluster, demo, polling, previewing, listing, showing, sources,
-    subscriptions, articles, people, keys, tokens, upkeep,
+    subscriptions, articles, people, keys, tokens, upkeep, moving,
 )  # fmt: skip
 
 

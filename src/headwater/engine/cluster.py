@@ -9,6 +9,7 @@ import asyncio
 import os
 import platform
 import uuid
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -17,24 +18,30 @@ from typing import Any, Self
 from headwater.clock import SharedClock
 from headwater.engine.cleanup import Cleanup
 from headwater.engine.engine import Engine, run_until
+from headwater.engine.events import Event, EventKind
 from headwater.engine.jobs import SCHEMA, Jobs
 from headwater.engine.lanes import NULL_LANE
 from headwater.engine.leases import Leases
 from headwater.engine.tick import Ticker
+from headwater.engine.wire import texts_of
 from headwater.errors import AlreadyPolling, ConfigError, HeadwaterError
 from headwater.logs import get_logger
 from headwater.model import DueSource
 from headwater.rules.shards import shard_of
 from headwater.store.batch import Batcher
 from headwater.store.claims import HostClaims
+from headwater.store.notices import Notices
 from headwater.store.postgres import PostgresDatabase
-from headwater.store.shards import Opening, Shards
+from headwater.store.shards import TICK_FACT, Opening, Shards
 
 log = get_logger()
 SHARD_SECONDS = 20.0  # after that a shard is left to whoever comes next
 _LOOK_SECONDS = 2.0  # between looks at what became due while a shard is open
 _AGAIN_SECONDS = 0.5  # before the same sources are tried once more
 _CONFIRM_SECONDS = 1.0
+_NEWS_SECONDS = 0.2
+_NEWS_AT_ONCE = 1000  # more would hold up the event loop (H2)
+_MOST_NEWS = 10_000
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0)  # while the database is away
 
 
@@ -75,6 +82,9 @@ class ClusterWorker(Engine):
             lease_seconds=self._pace.lease_seconds,
             concurrency=self._pace.shards,
         )
+        self._notices = Notices(database)
+        self._news: deque[Event] = deque(maxlen=_MOST_NEWS)
+        self.events.listen(self._news.append)
         await self._tell_of_us()
         return self
 
@@ -93,15 +103,26 @@ class ClusterWorker(Engine):
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then everything that is not under way is left to others."""
-        loops = (self._work_loop, self._lease_loop, self._reap_loop, self._request_loop)
-        await run_until(stop, (*loops, self._probe_loop), on_stop=self._start_nothing)
+        loops = (
+            self._work_loop,
+            self._lease_loop,
+            self._reap_loop,
+            self._request_loop,
+            self._news_loop,
+            self._probe_loop,
+        )
+        await run_until(stop, loops, on_stop=self._start_nothing)
 
     async def tick(self) -> None:
         """Wake the shards that have due sources."""
+        started = self._clock.monotonic()
         await self._ticker.prepare(paused=self.paused)
         now = self._clock.now()
         due = await self._store.sources.due_shards(now, self._policy, requested_only=self.paused)
         await self._jobs.wake(due)
+        await self._store.facts.set(TICK_FACT, now.isoformat())
+        spent = self._clock.monotonic() - started
+        self.events.tell(EventKind.TICK, text=str(len(due)), seconds=spent)
 
     async def run_shard(self, shard: int) -> None:
         """Poll what is due in a shard, for a while; what is left is simply still due."""
@@ -221,6 +242,17 @@ class ClusterWorker(Engine):
         }
         await self._jobs.wake(sorted(others))
 
+    async def _news_loop(self) -> None:
+        """Tell API servers what happens here; while the database is away the oldest is lost."""
+        while True:
+            await self._clock.sleep(_NEWS_SECONDS)
+            if self._news:
+                await self._tried(self._tell_news(), "news could not be told")
+
+    async def _tell_news(self) -> None:
+        news = [self._news.popleft() for _ in range(min(len(self._news), _NEWS_AT_ONCE))]
+        await self._notices.tell(list(texts_of(news)))
+
     async def _tried(self, work: Coroutine[Any, Any, None], trouble: str) -> None:
         """Do something that the next round tries again if it does not work."""
         try:
@@ -238,9 +270,7 @@ class ClusterWorker(Engine):
     async def _set_clock(self) -> None:
         """Go by the database's clock, as all workers do."""
         if isinstance(self._clock, SharedClock):
-            before = self._clock.monotonic()
-            then = await self._shards.now()
-            self._clock.set(then, (before + self._clock.monotonic()) / 2)
+            await self._shards.set(self._clock)
 
     async def _tell_of_us(self) -> None:
         await self._shards.seen(

@@ -80,6 +80,11 @@ class Database(ABC):
         self._sessions: list[Session] = []
         self.people_waiting = 0  # for an answer right now: polls take small steps meanwhile (H3)
 
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where the database is, without what lets one in."""
+
     async def read(self, work: Callable[[Session], T]) -> T:
         """Run a query function on a consistent view of the database."""
         loop = asyncio.get_running_loop()

@@ -60,6 +60,12 @@ class Hosts:
         rows = await self._database.read(lambda s: s.fetch(_ANNOUNCED, params))
         return [host_from(row) for row in rows]
 
+    async def closed(self, now: datetime) -> Sequence[HostState]:
+        """The lanes that are on hold, or wait for a delay to be over."""
+        sql = f"SELECT {_COLUMNS} FROM hosts WHERE hold_until > :now OR next_allowed_at > :now"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"now": to_ms(now)}))
+        return [host_from(row) for row in rows]
+
     async def names(self, *, owner: str | None, after: str, limit: int) -> Sequence[str]:
         """Hosts in order, behind a given one: of a user's sources, or of everybody's."""
         return await self._database.read(lambda s: host_lists.names(s, owner, after, limit))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from headwater.errors import DatabaseUnavailable, StoreError
 from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
@@ -98,6 +99,13 @@ class PostgresDatabase(Database):
         self.url = url
         self._lock: psycopg.Connection[Any] | None = None
         self._shared = False
+
+    @property
+    def address(self) -> str:
+        """Which database of which server, without user and password."""
+        told = conninfo_to_dict(self.url)
+        host, port = told.get("host", "localhost"), told.get("port", 5432)
+        return f"postgresql://{host}:{port}/{told.get('dbname', '')}"
 
     def connect(self, application_name: str = "headwater") -> PostgresSession:
         """Open a connection for the calling thread."""

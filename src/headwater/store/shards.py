@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
+from headwater.clock import SharedClock
 from headwater.model import Fence
 from headwater.store.database import Database, Row, Session
 from headwater.store.rows import moment
@@ -12,6 +13,7 @@ from headwater.store.rows import moment
 if TYPE_CHECKING:  # the driver is loaded where there is a server to talk to
     from headwater.store.postgres import PostgresSession
 
+TICK_FACT = "cluster tick"  # when some worker last looked for what is due
 NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
 _OPEN = f"""
     UPDATE shards SET epoch = epoch + 1, worker = :worker, opened_at = {NOW_MS}
@@ -71,6 +73,12 @@ class Shards:
     async def prepare_queue(self, schema: str) -> None:
         """Make the tables of the queue of jobs where there are none yet."""
         await self._database.write(lambda s: _prepare_queue(s, schema))
+
+    async def set(self, clock: SharedClock) -> None:
+        """Make a clock go by the database's."""
+        before = clock.monotonic()
+        then = await self.now()
+        clock.set(then, (before + clock.monotonic()) / 2)
 
     async def now(self) -> datetime:
         """The database's own time."""

@@ -166,6 +166,11 @@ class SqliteDatabase(Database):
         except OSError as error:
             raise StoreError(f"there can be no folder {path.parent}: {error.strerror}") from error
 
+    @property
+    def address(self) -> str:
+        """Where the file is, in full."""
+        return f"sqlite:///{self.path.resolve()}"
+
     def connect(self) -> SqliteSession:
         """Open a connection for the calling thread."""
         return SqliteSession(self.path)
