@@ -66,9 +66,9 @@ def create_api(app: App, service: Service, *, event_limits: EventLimits | None =
     api.include_router(docs_routes(api))
     server = app.settings.server
     # the last one added is the first to see a request
+    api.add_middleware(Courtesy, database=app.store.database)
     api.add_middleware(BodyLimit, most=app.settings.limits.max_request_bytes)
     api.add_middleware(Access, program=app, on_loopback=is_loopback(server.host))
     api.add_middleware(SiteGuard, names=(server.host, *server.allowed_hosts))
     api.add_middleware(AnswerHeaders)
-    api.add_middleware(Courtesy, database=app.store.database)
     return api

@@ -20,11 +20,14 @@ from headwater.engine.poll import Fetch, Poller
 from headwater.engine.switch import Switch
 from headwater.engine.timeline import Timeline
 from headwater.errors import HeadwaterError, Stopping
+from headwater.logs import get_logger
 from headwater.model import Subject
 from headwater.rules.outage import PROBE_SECONDS, spread_seconds
 from headwater.rules.policy import Policy
 from headwater.store import Store
 from headwater.store.sources import SourceFilter
+
+log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,12 @@ class Engine(ABC):
             probing = self.guard.lasts and not self.paused
             hosts = self.guard.hosts_to_probe() if probing else []
             if hosts and not self.lanes.probe(hosts):
-                with suppress(HeadwaterError):
+                try:
                     await self._request_probe(hosts)
+                except HeadwaterError:
+                    continue  # the tick says what is wrong with the database
+                except Exception:  # the scheduler outlives whatever happens (H4)
+                    log.exception("[Polling] no host could be probed; trying again")
 
     async def _request_probe(self, hosts: Sequence[str]) -> None:
         """Ask for a poll of some source of a good host: none of them is due just now."""

@@ -43,7 +43,7 @@ class Jobs:
             await run_shard(shard)
 
         @self._app.periodic(cron=cron_of(tick_seconds), periodic_id="tick")
-        @self._app.task(name="headwater.tick", queue=_TICKS)
+        @self._app.task(name="headwater.tick", queue=_TICKS, queueing_lock="tick")
         async def ticked(timestamp: int) -> None:  # noqa: ARG001 - the queue gives it
             await tick()
 

@@ -70,6 +70,15 @@ class Lane:
         place, others = _place(due), self.sources.values()
         return sum(_place(other) < place for other in others if other.id != self.in_flight)
 
+    def seconds_before(self, source_id: str) -> float:
+        """The delays of those that are polled before a source that waits here."""
+        due, flying = self.sources.get(source_id), self.sources.get(self.in_flight or "")
+        if due is None or due is flying:
+            return 0.0
+        place = _place(due)
+        before = [one for one in self.sources.values() if one is flying or _place(one) < place]
+        return sum(one.delay_seconds for one in before)
+
 
 class Lanes:
     """Runs polls, at most `slots` at once, each lane by its own rules."""
@@ -257,6 +266,11 @@ class Lanes:
         """How many sources a lane polls before this one; None if it does not wait there."""
         found = self._lanes.get(lane)
         return None if found is None else found.ahead_of(source_id)
+
+    def seconds_before(self, lane: str, source_id: str) -> float:
+        """The delays of those that a lane polls before this one."""
+        found = self._lanes.get(lane)
+        return 0.0 if found is None else found.seconds_before(source_id)
 
     def _lane(self, name: str) -> Lane:
         lane = self._lanes.get(name)

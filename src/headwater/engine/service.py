@@ -22,6 +22,7 @@ from headwater.errors import (
 )
 from headwater.logs import get_logger
 from headwater.model import Outcome
+from headwater.rules.politeness import lane_of
 
 __all__ = ["MANUAL_WAIT_SECONDS", "Pace", "Service"]
 log = get_logger()
@@ -140,9 +141,12 @@ class Service(Engine):
         except TimeoutError:
             return None
         if outcome is None or not outcome.recorded:
-            await self._store.sources.get(source_id)  # raises if it was removed meanwhile
-        if outcome is None:
-            raise StoreError("the poll could not be stored or was stopped; the source is still due")
+            source = await self._store.sources.get(source_id)  # raises if it was removed meanwhile
+            moved = lane_of(source, subject.user_id) != due.lane  # its new lane takes the request
+            if outcome is None and not moved:
+                raise StoreError(
+                    "the poll could not be stored or was stopped; the source is still due"
+                )
         return outcome
 
     async def _tick_loop(self) -> None:

@@ -182,6 +182,7 @@ def look_at_lane(service: Service, lane: str, source_id: str) -> tuple[HostState
     polled = service.lanes.in_flight().get(lane)
     lane_now = LaneNow(
         ahead=service.lanes.ahead_of(lane, source_id),
+        seconds_before=service.lanes.seconds_before(lane, source_id),
         in_flight=polled is not None,
         polling=polled == source_id,
         paused=service.paused,

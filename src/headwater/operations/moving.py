@@ -84,38 +84,44 @@ class _Mover:
         self._source = source
         self._target = target
         self._tell = tell
+        self._tables: list[tuple[Table, Table]] = []  # as the source has them, and the target
+        self._total = 0
+        self._compared = 0  # rows
 
     async def move(self) -> Moved:
+        await self._look()
         address = self._source.address
         origin = await self._source.read(lambda s: moving.origin_of(s, address))
+        begun = copy = await self._target.write(lambda s: moving.begin(s, origin))
+        if not begun.complete:
+            copy = await self._copy(begun)
+        tables = await self._compare()
+        if not begun.complete and all(table.same for table in tables):
+            await self._complete(copy)
+        return Moved(tables, _rows(copy) - _rows(begun), bool(begun.places), begun.complete)
+
+    async def _look(self) -> None:
         there = await self._source.read(moving.tables_of)
         here = await self._target.read(moving.tables_of)
-        for ours, theirs in zip(there, here, strict=True):
-            moving.refuse_unlike(ours, theirs)
+        self._tables = list(zip(there, here, strict=True))
+        for pair in self._tables:
+            moving.refuse_unlike(*pair)
         self._total = sum([await self._source.read(table.count) for table in there])
-        begun = copy = await self._target.write(lambda s: moving.begin(s, origin))
-        if not copy.complete:
-            copy = await self._copied(there, here, copy)
-        tables = await self._compared(there, here)
-        if not copy.complete and all(table.same for table in tables):
-            await self._complete(copy)
-        copied = _rows(copy) - _rows(begun)
-        return Moved(tables, copied, bool(begun.places), begun.complete)
 
-    async def _copied(self, there: list[Table], here: list[Table], copy: Copy) -> Copy:
-        for ours, theirs in zip(there, here, strict=True):
-            while True:
-                after = copy.place(ours.name).after
-                rows = await self._source.read(partial(ours.bite, after=after))
-                if not rows:
-                    break
+    async def _copy(self, copy: Copy) -> Copy:
+        for there, here in self._tables:
+            while rows := await self._next_rows(there, copy):
                 await self._keep_claims()
-                copy = await self._taken(theirs, rows, copy)
-                self._tell(Progress("Copying", ours.name, _rows(copy), self._total))
-            await self._target.write(partial(moving.follow_on, name=ours.name))
+                copy = await self._take(here, rows, copy)
+                self._tell(Progress("Copying", here.name, _rows(copy), self._total))
+            await self._target.write(partial(moving.follow_on, name=here.name))
         return copy
 
-    async def _taken(self, table: Table, rows: Sequence[Row], copy: Copy) -> Copy:
+    async def _next_rows(self, table: Table, copy: Copy) -> Sequence[Row]:
+        after = copy.place(table.name).after
+        return await self._source.read(partial(table.bite, after=after))
+
+    async def _take(self, table: Table, rows: Sequence[Row], copy: Copy) -> Copy:
         try:
             work = partial(moving.take, here=table, rows=rows, copy=copy)
             return await self._target.write(work)
@@ -127,14 +133,13 @@ class _Mover:
                 "was changed since the copy was begun, begin again with an empty target"
             ) from error
 
-    async def _compared(self, there: list[Table], here: list[Table]) -> list[Compared]:
+    async def _compare(self) -> list[Compared]:
         compared = list[Compared]()
-        self._seen = 0
-        for ours, theirs in zip(there, here, strict=True):
+        for there, here in self._tables:
             digests = await asyncio.gather(
-                self._digest(self._source, ours, tells=True), self._digest(self._target, theirs)
+                self._digest(self._source, there, tells=True), self._digest(self._target, here)
             )
-            compared.append(Compared(ours.name, *digests))
+            compared.append(Compared(there.name, *digests))
         return compared
 
     async def _digest(self, database: Database, table: Table, *, tells: bool = False) -> Digest:
@@ -145,10 +150,11 @@ class _Mover:
             if not count:
                 return digest
             if tells:
-                self._seen += count
-                self._tell(Progress("Comparing", table.name, self._seen, self._total))
+                self._compared += count
+                self._tell(Progress("Comparing", table.name, self._compared, self._total))
 
     async def _complete(self, copy: Copy) -> None:
+        await self._keep_claims()
         unclean = await self._source.read(moving.was_stopped_uncleanly)
         await self._target.write(lambda s: moving.complete(s, copy, unclean=unclean))
 

@@ -233,7 +233,7 @@ class Sources:
         sql = f"""{_SELECT} WHERE s.enabled AND s.default_cap IN (TRUE, FALSE)
             AND s.last_polled IS NULL LIMIT :limit"""
         rows = await self._database.read(lambda s: s.fetch(sql, {"limit": limit}))
-        return [source_from(row) for row in rows]
+        return _readable(rows)
 
     async def set_contact(self, sources: Sequence[Source]) -> None:
         """Keep the jitter of these sources, once (P6)."""
@@ -324,7 +324,18 @@ def _listed(
     session: Session, wanted: SourceFilter, limit: int, after: Position | None
 ) -> list[Source]:
     sql, params = _in_order(session.kind, wanted, limit, after)
-    return [source_from(row) for row in session.fetch(f"{_SELECT} {sql}", params)]
+    return _readable(session.fetch(f"{_SELECT} {sql}", params))
+
+
+def _readable(rows: Sequence[Row]) -> list[Source]:
+    """Sources from their rows; one that came in by another way must not hide the others (H4)."""
+    found = []
+    for row in rows:
+        try:
+            found.append(source_from(row))
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            log.warning("[Polling] a source cannot be read and is left out", source=row[0])
+    return found
 
 
 def _places(

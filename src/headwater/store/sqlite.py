@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -220,6 +220,21 @@ class SqliteDatabase(Database):
             self._lock = self._locked()
         return self._lock is not None
 
+    def _still_claimed(self) -> bool:
+        """A lock file that was deleted or replaced guards nothing: take the new one."""
+        with suppress(FileNotFoundError):
+            if self._lock is not None:
+                now, then = os.stat(self._lock_file), os.fstat(self._lock)
+                if (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino):
+                    return True
+        self.release()
+        return self.claim()
+
+    @property
+    def _lock_file(self) -> str:
+        """Beside the file itself, whatever link leads there."""
+        return f"{os.path.realpath(self.path)}.lock"
+
     def is_claimed(self) -> bool:
         """Whether another process holds the lock."""
         if self._lock is not None:
@@ -260,7 +275,7 @@ class SqliteDatabase(Database):
             )
 
     def _locked(self) -> int | None:
-        handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
