@@ -1,6 +1,6 @@
 """All measurements: `python -m bench`."""
 
-from bench import api_latency, steady, tick
+from bench import api_latency, pages, steady, tick
 
 
 def main() -> None:
@@ -10,6 +10,8 @@ def main() -> None:
     tick.main()
     print()
     api_latency.main(())
+    print()
+    pages.main(())
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 import uvloop
@@ -66,13 +67,20 @@ class Asked:
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
+class Served(NamedTuple):
+    """A service that runs: where it answers, and its process."""
+
+    base: str
+    pid: int
+
+
 async def measure(seconds: float, rate: float, sources: int, folder: Path) -> None:
     """Fill a database, serve from it, ask, and print one table."""
     url = f"sqlite:///{folder / 'bench.db'}"
     options = {"app.database-url": url, "app.fetch.allow-private-networks": True}
     async with open_app(load_settings(options=options, environ={})) as app:
         await fill(app, sources)
-    async with serving(url, folder) as base, aiohttp.ClientSession(base) as session:
+    async with serving(url, folder) as served, aiohttp.ClientSession(served.base) as session:
         await switch(session, paused=True)
         quiet = await routes_there(session)
         await ask(session, quiet, WARM_UP_SECONDS, rate, sources)
@@ -147,7 +155,7 @@ def a_post(source: Source, number: int) -> Post:
 
 
 @contextlib.asynccontextmanager
-async def serving(url: str, folder: Path) -> AsyncIterator[str]:
+async def serving(url: str, folder: Path) -> AsyncIterator[Served]:
     """`headwater serve` in a process of its own; its log goes nowhere, as fast as it likes."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -161,7 +169,7 @@ async def serving(url: str, folder: Path) -> AsyncIterator[str]:
     with subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.DEVNULL) as process:
         try:
             await answering(port)
-            yield f"http://127.0.0.1:{port}"
+            yield Served(f"http://127.0.0.1:{port}", process.pid)
             process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(process.wait, 60) == 0
         finally:

@@ -69,6 +69,7 @@ TABLE = (
     Row("GET", "/api/health", OPEN),
     Row("GET", "/api/ready", OPEN, ok=503),  # no tick yet
     Row("GET", "/api/openapi.json", OPEN),
+    Row("GET", "/api", OPEN),
     Row("GET", "/api/docs", OPEN),
     Row("GET", "/api/docs.css", OPEN),
     Row("GET", "/metrics", ADMIN),
@@ -266,7 +267,7 @@ async def test_u2_filters_find_nothing_of_others(world: World):
     answer = await world.ask("anna", "POST", path + "/batch", _filtered(bert))
     assert answer.status == 200
     assert _mentioned(bert, answer) == []
-    everything = {"action": "delete", "filter": {}}
+    everything = {"action": "delete", "filter": {"all": True}}
     assert (await world.ask("anna", "POST", path + "/batch", everything)).status == 200
     assert await world.rows_of(bert) == before
 

@@ -97,7 +97,27 @@ async def test_a3_marking_many_counts_those_that_were_marked_before(served_by_ea
         (0, 0),
     ]
     twice = await served.post(path, {"ids": [ids[0], ids[0]]})
-    assert twice.json == {"marked": 0, "already": 1}
+    assert twice.json == {"marked": 0, "already": 1, "missing": []}
+
+
+async def test_a3_articles_that_are_gone_can_be_skipped_and_are_named(served_by_each: Served):
+    served = served_by_each
+    await served.person("bob")
+    await posts_of(served, await source_of(served, "bob"), "theirs")
+    (theirs,) = await articles_of(served, "bob")
+    await posts_of(served, await source_of(served), "a", "b")
+    served.token = await served.admin()
+    first, second = await articles_of(served)
+    path = f"{ARTICLES}/processed"
+
+    for told in ({"marked": 2, "already": 0}, {"marked": 0, "already": 2}):
+        body = {"ids": [first, "gone", theirs, second, "gone"], "skipMissing": True}
+        answer = await served.post(path, body)
+        assert answer.json == told | {"missing": ["gone", theirs]}  # foreign ones are the same (U2)
+    strict = await served.post(path, {"ids": [first, "gone"], "skipMissing": False})
+    assert refusal(strict) == (404, "there is no article gone")
+    foreign = "/api/users/bob/podcasts/bob/articles?processed=false"
+    assert [a["id"] for page in await walked(served, foreign) for a in page] == [theirs]
 
 
 async def test_a3_a_consumer_that_dies_loses_nothing_and_gets_nothing_twice(

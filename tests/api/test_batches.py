@@ -15,6 +15,7 @@ from tests.store.pieces import HOUR, NOW, a_post, a_source, a_success
 
 SOURCES = f"{DEFAULT}/sources"
 BATCH = f"{SOURCES}/batch"
+EVERY = {"all": True}
 MANY = 600  # more than two bites
 FAILING: dict[str, Any] = {
     "consecutive_failures": 3,
@@ -47,7 +48,7 @@ async def test_f5_enabling_many_is_the_single_edit_for_every_one_of_them(served_
     served = served_by_each
     off = await stored(served, *(a_source(**DISABLED) for _ in range(MANY)))
     on = await stored(served, *(a_source(**FAILING) for _ in range(5)))
-    answer = await served.post(BATCH, {"action": "enable", "filter": {}})
+    answer = await served.post(BATCH, {"action": "enable", "filter": EVERY})
     assert counts(answer) == (MANY + 5, MANY, MANY)
     now = await everything(served)
     for source in off:
@@ -96,9 +97,34 @@ async def test_the_filters_are_those_of_the_list(served_by_each: Served):
         body = {"action": "update", "filter": {name: value}, "set": {"maxFailures": 7}}
         changed = await served.post(BATCH, body)
         assert counts(changed)[0] == len(listed), (name, value)
-    whole = {"enabled": None, "type": None, "health": None, "host": None, "q": None}
+    whole = {"enabled": None, "type": None, "health": None, "host": None, "q": None} | EVERY
     body = {"action": "update", "filter": whole, "set": {"maxFailures": 7}}
     assert counts(await served.post(BATCH, body))[0] == 4
+
+
+async def test_a_filter_that_says_nothing_is_refused_and_says_how_to_mean_everything(
+    served: Served,
+):
+    (source,) = await stored(served, a_source())
+    nothing: list[dict[str, Any]] = [
+        {},
+        {"all": False},
+        {"q": ""},
+        {"enabled": None, "type": None, "health": None, "host": None, "q": None, "all": None},
+    ]
+    for action in ("enable", "disable", "delete", "poll", "update"):
+        changes = {"set": {"label": "x"}} if action == "update" else {}
+        for wanted in nothing:
+            answer = await served.post(BATCH, {"action": action, "filter": wanted} | changes)
+            (error,) = answer.json["errors"]
+            assert (answer.status, error["field"]) == (422, "filter"), (action, wanted)
+            assert '"filter": {"all": true}' in error["message"]
+        both = {"action": action, "filter": EVERY | {"type": "rss"}} | changes
+        answer = await served.post(BATCH, both)
+        assert (answer.status, answer.json["errors"][0]["field"]) == (422, "filter")
+    assert await everything(served) == {source.id: source}
+    mostly_nothing = {"action": "delete", "filter": {"q": "", "enabled": True, "all": False}}
+    assert counts(await served.post(BATCH, mostly_nothing)) == (1, 1, 0)
 
 
 async def test_an_update_sets_options_of_the_named_and_takes_them_back(served_by_each: Served):
@@ -120,7 +146,7 @@ async def test_an_update_sets_options_of_the_named_and_takes_them_back(served_by
 async def test_f5_history_switched_on_for_many_is_asked_for_at_once(served_by_each: Served):
     served = served_by_each
     sources = await stored(served, *(a_source(last_seen_id="x", body_hash="y") for _ in range(3)))
-    body = {"action": "update", "filter": {}, "set": {"includeHistory": True}}
+    body = {"action": "update", "filter": EVERY, "set": {"includeHistory": True}}
     assert counts(await served.post(BATCH, body)) == (3, 3, 3)
     for after in (await everything(served)).values():
         assert (after.last_seen_id, after.body_hash, after.generation) == (None, None, 1)
@@ -130,7 +156,7 @@ async def test_f5_history_switched_on_for_many_is_asked_for_at_once(served_by_ea
 async def test_s9_a_poll_of_many_is_a_request_for_each(served_by_each: Served):
     served = served_by_each
     sources = await stored(served, *(a_source() for _ in range(MANY)), a_source(enabled=False))
-    assert counts(await served.post(BATCH, {"action": "poll", "filter": {}})) == (
+    assert counts(await served.post(BATCH, {"action": "poll", "filter": EVERY})) == (
         MANY + 1,
         MANY + 1,
         MANY + 1,
@@ -176,7 +202,7 @@ async def test_u2_an_id_that_is_unknown_or_anothers_is_not_found_and_nothing_cha
             assert answer.status == 404
             assert answer.json["detail"] == f"there is no source {strange}"
             assert (await served.post(f"{hers}/batch", body, token=bob)).status == 404
-    everyone = {"action": "disable", "filter": {}}
+    everyone = {"action": "disable", "filter": EVERY}
     assert (await served.post(f"{hers}/batch", everyone, token=bob)).status == 404
     assert await everything(served) == before
     assert counts(await served.post(f"{his}/batch", everyone, token=bob)) == (3, 3, 0)
@@ -194,7 +220,7 @@ async def test_what_makes_no_sense_is_422_names_the_field_and_changes_nothing(
         ({"action": "explode", "ids": ids}, "action"),
         ({"action": "enable"}, "ids"),
         ({"action": "enable", "ids": None, "filter": None}, "ids"),
-        ({"action": "enable", "ids": ids, "filter": {}}, "ids"),
+        ({"action": "enable", "ids": ids, "filter": EVERY}, "ids"),
         ({"action": "disable", "ids": ids, "set": {"label": "x"}}, "set"),
         ({"action": "disable", "ids": ids, "set": {}}, "set"),
         ({"action": "update", "ids": ids}, "set"),
@@ -239,7 +265,7 @@ async def test_no_ids_are_no_sources(served: Served):
 
 async def test_batch_is_not_taken_for_the_id_of_a_source(served: Served):
     assert (await served.get(BATCH)).status == 404
-    assert (await served.post(BATCH, {"action": "poll", "filter": {}})).status == 200
+    assert (await served.post(BATCH, {"action": "poll", "filter": EVERY})).status == 200
 
 
 async def test_sources_that_go_while_a_batch_runs_are_not_counted_and_break_nothing(
@@ -249,9 +275,9 @@ async def test_sources_that_go_while_a_batch_runs_are_not_counted_and_break_noth
     sources = await stored(served, *(a_source() for _ in range(40)))
     ids = [source.id for source in sources]
     answers = await asyncio.gather(
-        served.post(BATCH, {"action": "disable", "filter": {}}),
+        served.post(BATCH, {"action": "disable", "filter": EVERY}),
         *(served.delete(f"{SOURCES}/{id_}") for id_ in ids[::2]),
-        served.post(BATCH, {"action": "update", "filter": {}, "set": {"label": "x"}}),
+        served.post(BATCH, {"action": "update", "filter": EVERY, "set": {"label": "x"}}),
         *(served.patch(f"{SOURCES}/{id_}", {"pollDelaySeconds": 1}) for id_ in ids[1::2]),
     )
     assert {answer.status for answer in answers} <= {200, 204}

@@ -79,6 +79,7 @@ async def test_u1_whatever_is_no_valid_token_is_answered_alike(served: Served):
     ]
     assert len(wrong) < MOST
     plain = await served.get("/api/users")
+    assert "send `Authorization: Bearer TOKEN`" in plain.json["detail"]
     for header in wrong:
         answer = await served.get("/api/users", headers={"Authorization": header})
         assert (answer.status, answer.body) == (401, plain.body), header

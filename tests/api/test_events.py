@@ -83,6 +83,7 @@ async def test_f3_disabling_and_recovering_are_told(served: Served):
         await served.service.poll_now(ill)
         recovered = (await stream.until("source.recovered"))[-1]
     failed = disabled[0].data
+    assert failed["failureKind"] == "410"
     assert (failed["outcome"], failed["failureType"], failed["status"]) == (
         "failed",
         "permanent",

@@ -133,7 +133,6 @@ async def test_u4_what_breaks_on_our_side_is_dressed_like_any_answer(small: Serv
     ("path", "status"),
     [
         ("/", 404),
-        ("/api", 404),
         ("/api/", 404),
         ("/api/nothing", 404),
         ("/api/users/", 404),
@@ -155,15 +154,15 @@ async def test_u4_errors_are_problem_documents_and_dressed(small: Served, path: 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/api/users", {"GET", "POST"}),
-        ("POST", "/api/users/default", {"GET", "PUT", "DELETE"}),
-        ("PUT", f"{DEFAULT}/sources", {"GET", "POST"}),
-        ("POST", f"{DEFAULT}/sources/x", {"GET", "PUT", "PATCH", "DELETE"}),
-        ("DELETE", "/api/health", {"GET"}),
+        ("PATCH", "/api/users", {"GET", "HEAD", "POST"}),
+        ("POST", "/api/users/default", {"GET", "HEAD", "PUT", "DELETE"}),
+        ("PUT", f"{DEFAULT}/sources", {"GET", "HEAD", "POST"}),
+        ("POST", f"{DEFAULT}/sources/x", {"GET", "HEAD", "PUT", "PATCH", "DELETE"}),
+        ("DELETE", "/api/health", {"GET", "HEAD"}),
         ("POST", "/api/openapi.json", {"GET", "HEAD"}),
-        ("OPTIONS", "/api/users", {"GET", "POST"}),
-        ("TRACE", "/api/users", {"GET", "POST"}),
-        ("BREW", "/api/users", {"GET", "POST"}),
+        ("OPTIONS", "/api/users", {"GET", "HEAD", "POST"}),
+        ("TRACE", "/api/users", {"GET", "HEAD", "POST"}),
+        ("BREW", "/api/users", {"GET", "HEAD", "POST"}),
     ],
 )
 async def test_a_wrong_method_is_told_which_are_right(
@@ -173,6 +172,65 @@ async def test_a_wrong_method_is_told_which_are_right(
     assert_problem(answer, 405)
     assert_dressed(answer, path)
     assert set(answer.headers["Allow"].split(", ")) == allowed
+    assert answer.json["detail"].startswith(f"this path does not take {method}; it takes ")
+
+
+async def test_head_is_answered_like_get_without_the_body(small: Served):
+    for path in ("/api/users", "/api/health", f"{DEFAULT}/opml", f"{DEFAULT}/feed.atom"):
+        asked, headed = await small.get(path), await small.call("HEAD", path)
+        assert (headed.status, headed.body) == (200, b"")
+        for name in ("Content-Type", "Content-Length"):
+            assert headed.headers.get(name) == asked.headers.get(name), (path, name)
+    assert (await small.call("HEAD", "/api/users/nobody")).status == 404
+    endless = await small.call("HEAD", "/api/events")
+    assert (endless.status, endless.headers["Allow"]) == (405, "GET")
+    await small.admin()
+    assert (await small.call("HEAD", "/api/users")).status == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("/api/nothing", "/api/docs shows what there is"), ("/api/users/", "ends with a slash")],
+)
+async def test_a_path_where_nothing_is_leads_to_the_docs(small: Served, path: str, words: str):
+    answer = await small.get(path)
+    assert_problem(answer, 404)
+    assert words in answer.json["detail"]
+
+
+async def test_the_api_itself_leads_to_its_docs(small: Served):
+    answer = await small.get("/api")
+    assert answer.status == 200
+    for path in answer.json.values():
+        assert (await small.get(path)).status == 200
+
+
+async def test_what_the_server_cannot_read_is_answered_with_a_problem_document(raw: Raw):
+    await raw.send("GET /api/users?q=ü HTTP/1.1", f"Host: {OWN}")
+    status, headers, body = await raw.answer()
+    document = json.loads(body)
+    assert (status, document["status"]) == (400, 400)
+    assert headers["content-type"] == "application/problem+json"
+    assert "%C3%BC" in document["detail"]
+    assert await raw.is_closed()
+
+
+async def test_a_parameter_that_is_given_twice_is_refused(small: Served):
+    answer = await small.get("/api/users?limit=1&limit=2")
+    assert_problem(answer, 422)
+    (error,) = answer.json["errors"]
+    assert error == {"field": "limit", "message": "the parameter 'limit' is given more than once"}
+    unknown = await small.get("/api/users?page=2")
+    assert "there are: cursor, limit" in unknown.json["detail"]
+
+
+@pytest.mark.parametrize("path", ["articles/aggregate", "articles/x/processed", "sources/x/poll"])
+async def test_a_body_where_none_is_taken_is_refused(small: Served, path: str):
+    answer = await small.post(f"{DEFAULT}/{path}", {"limit": 5})
+    assert_problem(answer, 422)
+    assert answer.json["errors"] == [{"field": "body", "message": "this call takes no body"}]
+    for empty in (b"", b"{}", b"\n"):
+        assert (await small.post(f"{DEFAULT}/{path}", data=empty)).status in (200, 404)
 
 
 @pytest.mark.parametrize(

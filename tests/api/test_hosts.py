@@ -105,7 +105,7 @@ async def test_a_host_shows_its_last_answers_to_ones_own_sources(served_by_each:
         (good_id, "stored", 200),
     ]
     assert set(answers[1]) == {
-        "sourceId", "startedAt", "outcome", "status", "failureType", "error",
+        "sourceId", "startedAt", "outcome", "status", "failureType", "failureKind", "error",
     }  # fmt: skip
     assert "404" in answers[1]["error"]
 

@@ -12,7 +12,11 @@ import pytest
 
 from headwater.api.docs_page import docs_page
 from headwater.api.openapi import completed
-from tests.api.conftest import DEFAULT, Served, serving, settings_in
+from headwater.api.openapi_events import schema_name
+from headwater.engine.events import EventKind
+from tests.api.conftest import DEFAULT, OWN, Served, serving, settings_in
+from tests.api.following import following
+from tests.system.conftest import feed_site, web_of
 
 OPEN = {"/api/health", "/api/ready"}
 PROBLEM = "application/problem+json"
@@ -98,6 +102,49 @@ async def test_every_body_has_an_example_that_fits_its_schema(document: Any) -> 
     assert seen > 200
 
 
+async def test_every_kind_of_event_has_a_shape_and_an_example_that_fits_it(document: Any) -> None:
+    answer = document["paths"]["/api/events"]["get"]["responses"]["200"]
+    stream = answer["content"]["text/event-stream"]["example"]
+    examples = re.findall(r"^event: (.+)\ndata: (.+)$", stream, re.MULTILINE)
+    assert {kind for kind, _ in examples} == {*EventKind, "reset"}
+    for kind, data in examples:
+        assert not unfit(document, schema_name(kind), json.loads(data)), kind
+
+
+async def test_events_have_the_shapes_of_the_document(served: Served, document: Any) -> None:
+    gone = {"url": f"http://{OWN}:9/", "maxFailures": 1}
+    async with web_of(site=feed_site()) as web, following(served) as stream:
+        for body in ({"url": web.url("site"), "includeHistory": True}, gone):
+            source = (await served.post(f"{DEFAULT}/sources", body)).json["id"]
+            await served.service.poll_now(source)
+        await served.service.tick()
+        served.service.events.tell(EventKind.OUTAGE, text="DNS")
+        told = await stream.until("outage")
+    assert {"poll.started", "poll.finished", "post.created", "tick"} <= {one.kind for one in told}
+    for one in told:
+        assert not unfit(document, schema_name(one.kind), one.data), one
+
+
+def unfit(document: Any, name: str, data: Any) -> list[str]:
+    """What is wrong with data, by a schema that allows nothing beyond what it names."""
+    schema = document["components"]["schemas"][name] | {"additionalProperties": False}
+    definitions = {"components": document["components"]}
+    validator = jsonschema_rs.validator_for(schema | definitions, validate_formats=True)
+    return [error.message for error in validator.iter_errors(data)]
+
+
+async def test_examples_are_true_of_what_was_just_made_and_rename_nobody(document: Any) -> None:
+    paths = document["paths"]
+    made = paths["/api/users/{u}/podcasts/{p}/sources"]["post"]["responses"]["201"]
+    source = made["content"]["application/json"]["example"]
+    assert (source["health"], source["postCount"], source["lastPolled"]) == ("new", 0, None)
+    for path in ("/api/users/{u}", "/api/users/{u}/podcasts/{p}"):
+        put = paths[path]["put"]
+        names = {one["example"] for one in put["parameters"] if one["in"] == "path"}
+        body = put["requestBody"]["content"]["application/json"]["example"]
+        assert names == {body["name"]} == {"default"}
+
+
 async def test_what_is_made_says_where_it_is(document: Any) -> None:
     made = document["paths"]["/api/users/{u}/podcasts/{p}/sources"]["post"]["responses"]["201"]
     assert made["headers"]["Location"]["required"]
@@ -125,8 +172,8 @@ def test_two_schemas_of_one_name_are_noticed() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/api/users", "GET, POST"),
-        ("OPTIONS", "/api/users/default", "DELETE, GET, PUT"),
+        ("PATCH", "/api/users", "GET, HEAD, POST"),
+        ("OPTIONS", "/api/users/default", "DELETE, GET, HEAD, PUT"),
         ("GET", f"{DEFAULT}/opml/", None),
         ("OPTIONS", f"{DEFAULT}/sources/batch", "POST"),
         ("POST", "/api/docs", "GET"),

@@ -4,12 +4,14 @@ import asyncio
 import io
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
+from headwater.model import SourceType
 from headwater.rules.opml import read_opml
 from tests.api.conftest import DEFAULT, Answer, Served, serving, settings_in
-from tests.api.filling import refusal, source_of
+from tests.api.filling import podcast_of, refusal, source_of
 
 OPML = f"{DEFAULT}/opml"
 
@@ -53,6 +55,39 @@ async def test_an_import_says_what_became_of_every_line(served_by_each: Served):
     assert twice == added | {"outcome": "exists"}
     assert (junk["outcome"], junk["url"]) == ("rejected", "no url at all")
     assert await urls_of(served) == ["https://there.example/feed", url]
+
+
+async def test_what_is_watched_in_another_spelling_exists(served: Served):
+    there = await source_of(served, url="http://there.example/o.xml?a=B")
+    person = await source_of(served, url="@someone", type=SourceType.TWITTER)
+    lines = [
+        "HTTP://There.example:80/o.xml?a=B#top",
+        "http://there.example/o.xml?a=b",
+        "https://NEW.example:443",
+        "https://new.example/#news",
+        "https://x.com/someone",
+        "https://twitter.com/Another",
+        "@another",
+    ]
+    items = (await served.post(OPML, data=a_list(*lines))).json["items"]
+    assert [line["outcome"] for line in items] == [
+        "exists", "added", "added", "exists", "exists", "added", "exists",
+    ]  # fmt: skip
+    assert [items[0]["sourceId"], items[4]["sourceId"]] == [there.id, person.id]
+    assert items[3]["sourceId"] == items[2]["sourceId"]
+    assert items[6]["sourceId"] == items[5]["sourceId"]
+    assert items[2]["url"] == "https://NEW.example:443"  # kept as it was given
+
+
+async def test_x1_a_line_that_names_x_is_an_x_timeline_as_where_a_source_is_added(served: Served):
+    urls = ["https://x.com/name", "https://twitter.com/other"]
+    plain, said = (f'<outline type="rss" xmlUrl="{urls[0]}"/>', f'<outline xmlUrl="{urls[1]}"/>')
+    file = f'<opml version="2.0"><body>{plain}{said}</body></opml>'.encode()
+    items = (await served.post(OPML, data=file)).json["items"]
+    for line, url in zip(items, urls, strict=True):
+        imported = (await served.get(f"{DEFAULT}/sources/{line['sourceId']}")).json
+        posted = (await served.post(f"{DEFAULT}/sources", {"url": url})).json
+        assert imported["type"] == posted["type"] == "twitter"
 
 
 async def test_a_thousand_sources_are_imported_in_one_call(served_by_each: Served):
@@ -143,9 +178,9 @@ async def test_u7_an_export_is_escaped_and_comes_back_as_it_was(served_by_each: 
     (outline,) = read_opml(answer.body)
     assert (outline.url, outline.title) == (url, label)
 
-    await served.post("/api/users/default/podcasts", {"name": 'Two "2"; x\u00fc/'})
-    other = (await served.get("/api/users/default/podcasts")).json["items"][1]["id"]
-    path = f"/api/users/default/podcasts/{other}/opml"
+    other = replace(await podcast_of(served), id="two", name='Two "2"; x\u00fc/')
+    await served.app.store.people.save_podcast(other)  # as older ones may be named
+    path = "/api/users/default/podcasts/two/opml"
     (item,) = (await served.post(path, data=answer.body)).json["items"]
     assert (item["outcome"], item["url"]) == ("added", url)
     named = (await served.get(path)).headers["Content-Disposition"]

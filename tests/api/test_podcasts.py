@@ -1,6 +1,7 @@
 """Podcasts over the API."""
 
 import asyncio
+from dataclasses import replace
 
 from headwater.model import Podcast
 from headwater.operations.people import add_podcast
@@ -71,6 +72,9 @@ async def test_what_a_podcast_cannot_be_is_422_and_names_the_field(served: Serve
         ({"name": "a\0b"}, "name"),
         ({"name": "\ud800"}, "name"),
         ({"name": None}, "name"),
+        ({"name": "a/b"}, "name"),
+        ({"name": "."}, "name"),
+        ({"name": " .. "}, "name"),
         ({"name": "a", "maxArticleAgeDays": 0}, "maxArticleAgeDays"),
         ({"name": "a", "maxArticleAgeDays": "3"}, "maxArticleAgeDays"),
         ({"name": "a", "maxArticleAgeDays": 10**30}, "maxArticleAgeDays"),
@@ -86,6 +90,18 @@ async def test_what_a_podcast_cannot_be_is_422_and_names_the_field(served: Serve
         ):
             assert answer.status == 422, body
             assert answer.json["errors"][0]["field"] == field, body
+
+
+async def test_a_name_that_no_path_can_hold_stays_where_it_is_already(served: Served):
+    store = served.app.store
+    user = replace(await store.people.user("default"), id="u-1", name="a/b")
+    podcast = replace(await store.people.podcast("default", "default"), id="p-1", name="..")
+    await store.people.add_user(user)
+    await store.people.save_podcast(replace(podcast, user_id="u-1"))
+    for path in ("/api/users/u-1", "/api/users/u-1/podcasts/p-1"):
+        whole = (await served.get(path)).json
+        assert (await served.put(path, whole)).json == whole
+        assert (await served.put(path, whole | {"name": "c/d"})).status == 422
 
 
 async def test_a_field_whose_name_is_half_a_character_is_an_error_like_any_other(served: Served):

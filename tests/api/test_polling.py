@@ -30,6 +30,7 @@ async def test_a_poll_by_hand_answers_with_its_outcome(served_by_each: Served):
         },
         "status": 200,
         "failureType": None,
+        "failureKind": None,
         "error": None,
         "durationMs": polled.json["durationMs"],
     }
@@ -38,7 +39,13 @@ async def test_a_poll_by_hand_answers_with_its_outcome(served_by_each: Served):
 
 async def test_a_poll_that_fails_is_an_outcome_and_no_error_of_ours(served: Served):
     async with web_of(gone=lambda _: Reply(404)) as web:
-        polled = await served.post(f"{await watch(served, web.url('gone'))}/poll")
+        source = await watch(served, web.url("gone"))
+        polled = await served.post(f"{source}/poll")
+        (host,) = (await served.get("/api/hosts")).json["items"]
+        card = (await served.get(f"/api/hosts/{host['host']}")).json
+    (kept,) = await _polls(served, source)
+    kinds = [shown["failureKind"] for shown in (polled.json, kept, *card["lastAnswers"])]
+    assert kinds == ["404", "404", "404"]
     assert polled.status == 200
     assert (polled.json["outcome"], polled.json["status"]) == ("failed", 404)
     assert polled.json["failureType"] == "permanent"
@@ -84,6 +91,7 @@ async def test_p10_a_source_on_hold_is_not_asked_and_nothing_is_recorded(served:
     for answer in (refused, unasked):
         assert answer.status == 200
         assert (answer.json["outcome"], answer.json["failureType"]) == ("failed", "transient")
+        assert answer.json["failureKind"] == "hold"
         assert answer.json["error"].startswith("on hold until ")
     source = (await served.get(second)).json
     assert (source["lastPolled"], source["consecutiveFailures"]) == (None, 0)

@@ -90,6 +90,7 @@ async def test_the_history_of_polls_comes_newest_first_in_pages(served_by_each: 
             "empty": 0,
         },
         "failureType": None,
+        "failureKind": None,
         "error": None,
         "redirectedTo": None,
     }

@@ -83,6 +83,8 @@ async def test_keys_come_in_pages_like_every_list(served: Served):
         ("DELETE", "/api/users/default", None, "id"),
         ("DELETE", "/api/users/default/podcasts/default", None, "id"),
         ("PUT", "/api/users/default", None, "body"),
+        ("POST", "/api/users", {"name": "a/b"}, "name"),
+        ("PUT", "/api/users/default", {"name": ".."}, "name"),
     ],
 )
 async def test_wrong_input_is_named(

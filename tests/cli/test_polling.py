@@ -3,8 +3,8 @@
 import pytest
 
 OUTCOME = {
-    "sourceId", "url", "outcome", "newPosts", "skipped", "status", "failureType", "error",
-    "durationMs",
+    "sourceId", "url", "outcome", "newPosts", "skipped", "status", "failureType",
+    "failureKind", "error", "durationMs",
 }  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def test_one_failed_poll_is_exit_code_1(cli, web, source):
     assert sorted(row[0] for row in said.rows) == ["failed", "unchanged"]
     (failed,) = cli.json("poll", "--url", web.url("missing.demo"), "--json", code=1)
     assert (failed["failureType"], failed["status"]) == ("permanent", 404)
+    assert failed["failureKind"] == "404"
     assert "404" in failed["error"]
 
 

@@ -23,6 +23,7 @@ def test_u1_the_secret_is_all_there_is_on_standard_output(cli):
     assert SECRET.fullmatch(said.out)
     assert said.out.strip() not in said.err
     assert "laptop for an administrator" in said.err
+    assert f"where {cli.folder / 'data' / 'headwater.db'} is served" in said.err
     shown = cli("tokens").out + cli("tokens", "list", "--json").out + cli("doctor").out
     assert said.out.strip() not in shown
 

@@ -45,7 +45,7 @@ def test_what_should_have_happened_is_due():
 
 @pytest.mark.parametrize(
     ("number", "noun", "told"),
-    [(1, "post", "1 post"), (0, "entry", "0 entries"), (2, "day", "2 days"), (1, "day", "1 day")],
+    [(1, "post", "1 post"), (0, "entry", "0 entries"), (2, "day", "2 days"), (3, "key", "3 keys")],
 )
 def test_a_number_agrees_with_its_noun(number, noun, told):
     assert words.counted(number, noun) == told

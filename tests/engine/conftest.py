@@ -52,7 +52,8 @@ class Engine:
     seed: int = 7
 
     @asynccontextmanager
-    async def started(self, clock: FakeClock) -> AsyncIterator[World]:
+    async def started(self, clock: FakeClock, *, killed: bool = False) -> AsyncIterator[World]:
+        """A service that runs until it is stopped cleanly, or until it is killed."""
         async with Store(open_database(f"sqlite:///{self.folder / 'test.db'}"), clock) as store:
             await store.prepare()
             fetch = ScriptedFetch(clock)
@@ -60,7 +61,7 @@ class Engine:
             async def no_key(_: Subject) -> str | None:
                 return None
 
-            async with Service(
+            service = Service(
                 store=store,
                 fetch=fetch,
                 key_for=no_key,
@@ -68,17 +69,24 @@ class Engine:
                 policy=self.policy,
                 pace=self.pace,
                 rng=Random(self.seed),
-            ) as service:
+            )
+            if killed:
+                await service.__aenter__()
                 yield World(service, store, fetch, clock)
+                await _kill(service)
+            else:
+                async with service:
+                    yield World(service, store, fetch, clock)
 
-    def play(self, *stories: Story) -> list[Any]:
-        """Tell stories one after another, with a clean restart in between."""
+    def play(self, *stories: Story, killed: bool = False) -> list[Any]:
+        """Tell stories one after another; each but the last may end in a kill, not a clean stop."""
 
         async def all_of_them() -> list[Any]:
             clock = FakeClock()
             results = []
-            for story in stories:
-                async with self.started(clock) as world:
+            for number, story in enumerate(stories, 1):
+                dies = killed and number < len(stories)
+                async with self.started(clock, killed=dies) as world:
                     results.append(await story(world))
             return results
 
@@ -89,6 +97,15 @@ class Engine:
 
     def with_pace(self, **changes: Any) -> "Engine":
         return replace(self, pace=replace(self.pace, **changes))
+
+
+async def _kill(service: Service) -> None:
+    """End all work where it stands: nothing more is stored, nobody says goodbye."""
+    service.lanes.close()
+    work = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in work:
+        task.cancel()
+    await asyncio.gather(*work, return_exceptions=True)
 
 
 @pytest.fixture

@@ -1,21 +1,34 @@
 """The service as a whole: from due to stored, over ticks, requests and restarts."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from headwater.engine.events import Event, EventKind
 from headwater.errors import AlreadyPolling, BadStatus, NameUnresolved, NotFound
-from headwater.model import Answer, Entry, FailureType, OutcomeKind, SkipReason, Source, SourceType
+from headwater.model import (
+    Answer,
+    Entry,
+    FailureType,
+    Hold,
+    OutcomeKind,
+    SkipReason,
+    Source,
+    SourceType,
+)
 from headwater.rules.outcome import edited
 from headwater.rules.policy import HoldScope, HostOverride
 from headwater.rules.urls import url_host
+from headwater.store import Session
 from tests.engine.conftest import Engine, World
 from tests.fakes import START
 
 FEED = "https://example.org/feed"
+OTHER = "https://example.org/other"  # of the same host
 
 
 def a_source(id_: str = "s1", url: str = FEED, **settings: object) -> Source:
@@ -226,6 +239,22 @@ def test_p9_hold_scope_source_holds_only_that_one(engine: Engine) -> None:
     assert free >= 13
 
 
+def test_p9_a_queued_source_that_was_told_to_wait_meanwhile_is_left_alone(engine: Engine) -> None:
+    async def story(world: World) -> list[float]:
+        longer = START - timedelta(days=3)
+        await world.store.sources.add_many([polled(last_polled=longer), polled("s2", OTHER)])
+        world.fetch.on(FEED, Answer(200), seconds=20)
+        running = asyncio.create_task(world.run(400))
+        await asyncio.sleep(5)
+        now = world.clock.now()
+        hold = Hold(now + timedelta(seconds=100), now, "HTTP 429")
+        await world.store.sources.edit("s2", lambda s: replace(s, hold=hold))
+        await running
+        return [t - 1000 for t in world.fetch.times(OTHER)]
+
+    assert engine.play(story) == [[120]]  # the first tick after the hold
+
+
 def test_p10_a_manual_poll_of_a_source_on_hold_sends_and_records_nothing(engine: Engine) -> None:
     async def story(world: World) -> tuple[object, Source, int, int]:
         await world.store.sources.add_many([polled()])
@@ -330,6 +359,29 @@ def test_k1_s8_what_a_poll_fetched_before_the_stop_is_stored(engine: Engine) -> 
     assert engine.play(stopped, after)[1] == 1
 
 
+def test_s8_what_a_cut_off_poll_handed_in_for_storing_is_stored(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stopped(world: World) -> None:
+        await world.store.sources.add_many([polled()])
+        world.fetch.on(FEED, Answer(200, entries=(an_entry(1),)), seconds=5)
+        await world.run(1)
+        database, write = world.store.database, world.store.database.write
+
+        async def write_slowly(work: Callable[[Session], Any]) -> Any:
+            """The next write outlasts the time that polls are given to end."""
+            monkeypatch.setattr(database, "write", write)
+            await asyncio.sleep(engine.pace.shutdown_seconds)
+            return await write(work)
+
+        monkeypatch.setattr(database, "write", write_slowly)
+
+    async def after(world: World) -> int:
+        return await world.store.posts.count("s1")
+
+    assert engine.play(stopped, after)[1] == 1
+
+
 def test_f6_o1_local_failures_move_no_counter(engine: Engine) -> None:
     async def story(world: World) -> Source:
         await world.store.sources.add_many([polled()])
@@ -366,18 +418,78 @@ def test_d3_the_outcome_says_how_many_were_published_before_the_source_was_added
     assert outcome.skipped == {SkipReason.BEFORE_CREATION: 12}
 
 
-def test_p3_the_service_tells_an_unclean_stop_from_a_clean_one(engine: Engine) -> None:
+def test_p3_after_a_clean_stop_a_lane_that_nobody_visited_does_not_wait(engine: Engine) -> None:
     slow = engine.with_policy(type_delay_seconds={SourceType.RSS: 20.0})
 
-    async def clean(world: World) -> None:
+    async def before(world: World) -> None:
         await world.store.sources.add_many([polled()])
 
-    async def after_clean(world: World) -> list[float]:
-        await world.run(1)
-        await world.store.facts.set("poller", "killed")
+    async def after(world: World) -> list[float]:
+        await world.run(30)
         return [t - 1000 for t in world.fetch.times(FEED)]
 
-    assert slow.play(clean, after_clean)[1] == [0]
+    assert slow.play(before, after)[1] == [0]
+
+
+def test_p3_after_a_clean_stop_a_lane_waits_for_the_rest_of_its_delay(engine: Engine) -> None:
+    slow = engine.with_policy(type_delay_seconds={SourceType.RSS: 20.0})
+
+    async def before(world: World) -> list[float]:
+        longer = START - timedelta(days=3)
+        await world.store.sources.add_many([polled(last_polled=longer), polled("s2", OTHER)])
+        await world.run(5)
+        return [t - 1000 for t in world.fetch.times(FEED)]
+
+    async def after(world: World) -> tuple[float, list[float]]:
+        started = world.clock.monotonic() - 1000
+        await world.run(60)
+        return started, [t - 1000 for t in world.fetch.times(OTHER)]
+
+    assert slow.play(before, after) == [[0], (5, [20])]
+
+
+def test_p3_s8_the_delay_after_a_poll_that_a_clean_stop_cut_off_counts_from_its_end(
+    engine: Engine,
+) -> None:
+    slow = engine.with_policy(type_delay_seconds={SourceType.RSS: 20.0})
+
+    async def before(world: World) -> None:
+        await world.store.sources.add_many([polled()])
+        world.fetch.on(FEED, Answer(200), seconds=100)
+        await world.run(5)
+
+    async def after(world: World) -> tuple[float, list[float]]:
+        started = world.clock.monotonic() - 1000
+        await world.run(60)
+        return started, [t - 1000 for t in world.fetch.times(FEED)]
+
+    cut_off = 5 + slow.pace.shutdown_seconds
+    assert slow.play(before, after)[1] == (cut_off, [cut_off + 20])
+
+
+@pytest.mark.parametrize("seconds", [0, 100])  # the last visit was recorded, or it was not
+def test_p3_after_an_unclean_stop_the_delay_counts_from_the_start_of_the_new_process(
+    engine: Engine, seconds: float
+) -> None:
+    slow = engine.with_policy(type_delay_seconds={SourceType.RSS: 20.0})
+
+    async def before(world: World) -> int:
+        longer = START - timedelta(days=3)
+        await world.store.sources.add_many([polled(last_polled=longer), polled("s2", OTHER)])
+        world.fetch.on(FEED, Answer(200), seconds=seconds)
+        await world.run(5)
+        return len(await world.store.polls.newest("s1", limit=10))
+
+    async def after(world: World) -> tuple[float, list[float]]:
+        started = world.clock.monotonic() - 1000
+        await world.run(60)
+        return started, [began - 1000 for _, began, _ in world.fetch.visits]
+
+    [recorded, (started, visits)] = slow.play(before, after, killed=True)
+    assert recorded == (1 if seconds == 0 else 0)
+    assert started == 5
+    # one source is left where the first visit was recorded, else both are
+    assert visits == ([25] if recorded else [25, 45])
 
 
 def test_p1_a_queued_source_that_moved_to_another_host_is_left_to_its_new_lane(

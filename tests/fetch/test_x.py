@@ -93,7 +93,7 @@ def test_x1_no_text_gives_a_name_that_could_leave_its_place_in_a_path(text):
 async def test_x1_without_a_usable_key_nothing_is_sent_and_the_user_is_told_what_to_do(key):
     script = Script([])
     timelines = XTimelines(script, base_url="https://api.example")
-    with pytest.raises(KeyMissing, match="headwater keys set x"):
+    with pytest.raises(KeyMissing, match="headwater keys set x --user NAME` or PUT /api/"):
         await timelines.fetch(a_source(), key, start_time=None, now=NOW)
     assert script.urls == []
 

@@ -14,6 +14,7 @@ from headwater.rules.urls import (
     masked,
     normal_host,
     parse_url,
+    plain_spelling,
     url_host,
 )
 
@@ -334,3 +335,23 @@ def test_u6_no_secret_looking_value_is_ever_shown(name, secret):
 @given(st.text(max_size=300))
 def test_u6_any_text_can_be_masked_and_masking_twice_changes_nothing(text):
     assert masked(masked(text)) == masked(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "plain"),
+    [
+        ("HTTP://Example.ORG/A?b=C", "http://example.org/A?b=C"),
+        ("http://example.org:80/a#top", "http://example.org/a"),
+        ("https://example.org:443", "https://example.org/"),
+        ("https://example.org:8443/a", "https://example.org:8443/a"),
+        ("http://User:Pass@Example.org/", "http://User:Pass@example.org/"),
+        ("http://[::1]:80/", "http://[::1]/"),
+        ("http://example.org:port/", "http://example.org:port/"),
+        ("http://[broken/", "http://[broken/"),
+        ("no url at all", "no url at all"),
+        ("", ""),
+    ],
+)
+def test_two_spellings_of_a_url_have_one_that_is_plain(url, plain):
+    assert plain_spelling(url) == plain
+    assert plain_spelling(plain) == plain

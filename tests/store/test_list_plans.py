@@ -59,6 +59,7 @@ PAGES = {
     "oldest articles": "articles_podcast_newest",
     "unprocessed articles": "articles_unprocessed",
     "oldest unprocessed articles": "articles_unprocessed",
+    "processed articles": "articles_processed",
     "polls": "polls_source",
 }
 
@@ -110,9 +111,13 @@ async def _page(store: Store, name: str, source: Source, behind: str | None) -> 
             return await store.polls.newest(source.id, limit=50, before=before)
     part = await store.articles.page(
         podcast,
-        processed=False if "unprocessed" in name else None,
+        processed=_is_processed(name),
         limit=50,
         behind=behind,
         oldest_first="oldest" in name,
     )
     return part.items
+
+
+def _is_processed(name: str) -> bool | None:
+    return "unprocessed" not in name if "processed" in name else None

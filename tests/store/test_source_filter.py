@@ -1,13 +1,16 @@
 """Sources are found by a part of their URL or label, whatever the case, on both databases."""
 
 from collections.abc import Callable
+from itertools import product
+from sys import maxunicode
 
 import pytest
 
 from headwater.rules.lines import lowered
 from headwater.store import Store, open_database
+from headwater.store.source_filter import _BEYOND_ASCII
 from headwater.store.sources import SourceFilter
-from tests.store.pieces import StoreClock, rows, stored
+from tests.store.pieces import StoreClock, a_source, rows, stored
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,23 @@ async def test_text_is_found_in_whatever_case_it_is_written(
     for text in missed:
         wanted = SourceFilter(podcast_id="default", text=text)
         assert await store.sources.find(wanted, limit=10) == [], text
+
+
+async def test_text_is_found_where_its_small_letters_are(store: Store):
+    letters = "aikKσςΣßżŻéÉ%!\u0130\u0131\u212a"
+    labels = ["".join(pair) for pair in product(letters, letters)]
+    sources = [a_source(label=label, url=f"http://bb.bb/{n}") for n, label in enumerate(labels)]
+    await store.sources.add_many(sources)
+    for text in (*letters, *labels[::7], "\u0130\u212a", "żé", "żéσ", "kik", "KIŻÉ"):
+        wanted = SourceFilter(podcast_id="default", text=text)
+        found = [source.label for source in await store.sources.find(wanted, limit=1000)]
+        expected = [label for label in labels if lowered(text) in lowered(label)]
+        assert sorted(map(str, found)) == sorted(expected), text
+
+
+def test_no_letter_that_has_a_small_one_is_missed():
+    others = (chr(code) for code in range(maxunicode + 1) if code not in _BEYOND_ASCII)
+    assert [letter for letter in others if lowered(letter) != letter and not letter.isascii()] == []
 
 
 @pytest.mark.postgres

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.store import Session, Store
+from headwater.store import Session, Store, source_orders
 from headwater.store.source_orders import INDEXED_ORDERS, Place, SourceOrder, listed
 from headwater.store.sources import SourceFilter
 from tests.store.pieces import HOUR, MINUTE, NOW, a_failure, a_source, a_success, stored
@@ -81,6 +81,21 @@ async def test_a_filter_and_an_order_go_together(store: Store):
     assert await store.sources.count_up_to(wanted, 3) == 3
 
 
+async def test_what_is_rare_is_listed_by_url_like_what_is_not(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    sources = [a_source(label="rare" if n % 7 == 0 else None) for n in range(100)]
+    await store.sources.add_many(sources)
+    wanted = SourceFilter(podcast_id="default", text="rare")
+    pages = await walk(store, SourceOrder.URL, wanted)
+    assert [len(page) for page in pages] == [3, 3, 3, 3, 3]
+    for steps in (1, 10, 25, 1000):
+        monkeypatch.setattr(source_orders, "_STEPS", steps)
+        assert await walk(store, SourceOrder.URL, wanted, many=True) == pages
+        whole = await walk(store, SourceOrder.URL, many=True)
+        assert whole == await walk(store, SourceOrder.URL)
+
+
 class Explaining:
     """A session that says how it would run the last of its queries, with all settings as then."""
 
@@ -121,6 +136,21 @@ async def test_orders_of_long_lists_read_what_they_show(
     assert ("sources_url" if order is SourceOrder.URL else "sources_podcast") in plan, plan
     assert "Seq Scan" not in plan, plan
     assert "TEMP B-TREE FOR ORDER BY" not in plan, plan
+
+
+async def test_what_is_rare_is_sorted_and_not_looked_for_along_the_urls(store: Store):
+    await store.sources.add_many([a_source() for _ in range(12_000)])
+    await store.database.write(lambda s: s.execute("ANALYZE"))
+    rare = SourceFilter(podcast_id="default", text="nothing has this")
+
+    def look(session: Session) -> str:
+        explaining = Explaining(session)
+        asked: Any = explaining
+        assert not listed(asked, rare, SourceOrder.URL, limit=50, after=None, many=True).sources
+        return explaining.plan
+
+    plan = await store.database.read(look)
+    assert "sources_url" not in plan, plan
 
 
 async def test_the_sources_of_one_host_are_found_by_it(

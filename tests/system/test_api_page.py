@@ -49,6 +49,27 @@ async def test_every_command_is_answered_as_the_page_says(headwater: Headwater) 
     assert "Body 0" in (headwater.folder / "script.txt").read_text()
 
 
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("bash", "curl", "jq"))), reason="needs bash, curl and jq"
+)
+async def test_the_loop_that_hands_over_ends_with_an_error_when_a_call_fails(
+    headwater: Headwater,
+) -> None:
+    blocks = SHELL.findall(PAGE.read_text(encoding="utf-8"))
+    (loop,) = [block for block in blocks if "while " in block]
+    (api,) = [line for line in blocks[0].splitlines() if line.startswith("api()")]
+    await headwater.start()
+    place = f"P=http://127.0.0.1:{headwater.port}/api/users/default/podcasts/default"
+    script = f"{place}\nTOKEN=wrong\n{api}\n{loop}"
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", script, cwd=headwater.folder,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, err = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 1, err
+    assert b"curl: (22)" in err
+
+
 def script_of(blocks: list[str], port: int, site: str) -> str:
     """The page as one script; sites that exist are put in the place of those that do not."""
     host = site.removeprefix("http://").partition(":")[0]

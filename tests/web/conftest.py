@@ -1,6 +1,7 @@
 """The dashboard on a port of its own, asked over real connections and by a real browser."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,8 @@ async def pages_by_each(request: pytest.FixtureRequest, tmp_path: Path) -> Async
         yield running
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
     """Debian's Chromium, or skip where there is none."""
     if not CHROMIUM.exists():
         pytest.skip(f"no browser here: {CHROMIUM} is missing (apt install chromium)")
@@ -83,6 +84,13 @@ async def browser() -> AsyncIterator[Browser]:
         started = await playwright.chromium.launch(executable_path=CHROMIUM, args=_SWITCHES)
         yield started
         await started.close()
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    """A browser of one test's own."""
+    async with chromium() as started:
+        yield started
 
 
 @pytest.fixture

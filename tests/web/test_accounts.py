@@ -157,9 +157,10 @@ async def test_users_are_added_renamed_and_deleted(pages_by_each: Visited):
     taken = await pages.send(USERS, {"name": "anna"})
     assert taken.status == 422
     assert "there is a user 'anna' already" in words(taken.body.decode())
-    renamed = await pages.send(f"{USERS}/{anna.id}/rename", {"name": EVIL})
+    evil = EVIL.replace("/", "")  # which no name has
+    renamed = await pages.send(f"{USERS}/{anna.id}/rename", {"name": evil})
     html = await pages.text(renamed.headers["Location"])
-    assert EVIL in words(html)
+    assert evil in words(html)
     assert "<script>alert" not in html
     deleted = await pages.send(f"{USERS}/{anna.id}/delete", SURE)
     assert "The user is deleted" in await told(pages, deleted)

@@ -151,7 +151,7 @@ async def test_p9_a_search_ends_where_a_host_asks_for_a_pause(pages: Visited):
     ("reply", "told"),
     [
         (Reply(404), "There is nothing at this address"),
-        (Reply(410), "There is nothing at this address"),
+        (Reply(410), "The site says that this address is gone for good"),
         (Reply(403), "The server does not let Headwater in"),
         (Reply(500), "The server has trouble of its own"),
         (Reply(429), "The host wants to be left alone for now"),

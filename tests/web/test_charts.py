@@ -83,7 +83,6 @@ def test_u4_words_from_outside_stay_words():
     charts = (
         a_chart([Bar((1, 1, 1), EVIL)], title=EVIL, ticks=(EVIL,)),
         marks([poll]),
-        marks([poll], reachable=True),
     )
     for chart in charts:
         assert "<script>" not in chart
@@ -101,12 +100,20 @@ def test_marks_run_from_the_oldest_to_the_newest_and_differ_by_more_than_colour(
     assert heights == ["24", "10", "24"]
 
 
-def test_marks_can_be_reached_with_the_keyboard_where_there_are_few():
-    polls = [a_poll(OutcomeKind.STORED, new_posts=2)]
-    assert "tabindex" not in marks(polls)
-    (mark,) = read(marks(polls, reachable=True)).findall(f"{SVG}g")
-    assert mark.get("tabindex") == "0"
-    assert mark.get("aria-label") == poll_told(polls[0])
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ([], "no poll yet"),
+        ([OutcomeKind.STORED], "the last poll, which did not fail"),
+        ([OutcomeKind.FAILED], "the last poll, which failed"),
+        ([OutcomeKind.STORED] * 2, "the last 2 polls, none of them failed"),
+        ([OutcomeKind.FAILED, *[OutcomeKind.STORED] * 2], "the last 3 polls, 1 of them failed"),
+    ],
+)
+def test_marks_are_named_by_how_many_they_are_and_how_many_failed(
+    kinds: list[OutcomeKind], told: str
+):
+    assert read(marks([a_poll(kind) for kind in kinds])).get("aria-label") == told
 
 
 def test_a_poll_is_told_in_one_line():
@@ -115,4 +122,3 @@ def test_a_poll_is_told_in_one_line():
     assert poll_told(a_poll()).endswith(": nothing new (42 ms)")
     failed = a_poll(OutcomeKind.FAILED, error="HTTP 404 Not Found")
     assert poll_told(failed).endswith(": failed: HTTP 404 Not Found (42 ms)")
-    assert read(marks([])).get("aria-label") == "no poll yet"

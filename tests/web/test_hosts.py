@@ -46,9 +46,9 @@ async def test_every_host_is_listed_with_its_pause_and_where_that_is_set(tmp_pat
         await watch(pages, "https://b.example/feed", enabled=False)
         await watch(pages, "https://slow.example/feed")
         text = part(await pages.text("/hosts"), "hosts")
-        assert "a.example 1 idle right now 2 s poll-delay-seconds.website never" in text
-        assert "b.example 1 1 disabled idle right now none never" in text
-        assert "slow.example 1 idle right now 1 min 30 s host-overrides for slow.example" in text
+        assert "a.example 1 idle now 2 s poll-delay-seconds.website never" in text
+        assert "b.example 1 1 disabled idle now none never" in text
+        assert "slow.example 1 idle now 1 min 30 s host-overrides for slow.example" in text
 
 
 async def test_lanes_show_what_is_polled_and_what_waits(pages_by_each: Visited):
@@ -84,7 +84,7 @@ async def test_p9_a_hold_is_shown_with_its_end_and_its_reason(pages: Visited):
         html = await pages.text(path)
         assert re.search(r"on hold ends in 4 min 5\d s HTTP 429 from <script>alert", words(html))
         assert "<script>alert" not in html
-        assert re.search(r'<time datetime="[^"]+Z" data-words data-countdown>in 4 min', html)
+        assert re.search(r'<time datetime="[^"]+Z" data-words data-until>in 4 min', html)
 
 
 async def test_sources_that_fail_together_are_told_with_their_cause(pages_by_each: Visited):
@@ -95,13 +95,13 @@ async def test_sources_that_fail_together_are_told_with_their_cause(pages_by_eac
         if number < 3:
             current = await pages.app.store.sources.get(source.id)
             await pages.app.store.record(a_failure(current, busy))
-    assert "3 of 4 failing: HTTP 503" in words(await pages.text("/hosts"))
+    assert "3 of 4 failing: server trouble (503)" in words(await pages.text("/hosts"))
     html = await pages.text("/hosts/a.example")
-    assert "3 of 4 failing: HTTP 503. They fail together" in words(html)
+    assert "3 of 4 failing: server trouble (503). They fail together" in words(html)
     assert "failed 1× HTTP 503 <script>alert(1)</script>" in words(html)
     assert "<script>alert" not in html
     await failed(pages, await source_of(pages, host="a.example", url="https://a.example/5"))
-    assert "4 of 5 failing: mostly HTTP 503" in words(await pages.text("/hosts"))
+    assert "4 of 5 failing: mostly server trouble (503)" in words(await pages.text("/hosts"))
 
 
 async def test_one_host_shows_its_sources_and_its_last_answers(pages: Visited):
@@ -113,7 +113,7 @@ async def test_one_host_shows_its_sources_and_its_last_answers(pages: Visited):
         html = await pages.text(f"/hosts/{web.address('host')}")
     sources, answers = (part(html, name) for name in ("sources", "answers"))
     assert re.search(r"\S+/bad failing never failed 1× .*404.* Good <script>alert.* fine ", sources)
-    assert re.search(r"failed .*404.* ms .* stored 1 new 200 Good <script>alert", answers)
+    assert re.search(r"failed .*404.* ms .* new posts 200 .* ms 1 Good <script>alert", answers)
     assert "<script>alert" not in html
     assert 'href="/podcasts/default/sources?host=127.' in html
 
@@ -174,6 +174,20 @@ async def test_u2_users_see_the_hosts_of_their_own_sources(pages_by_each: Visite
         assert f"No source is watched on “{name}”" in await pages.text(
             f"/hosts?host={name}", token=bob
         )
+
+
+async def test_u2_ones_own_lanes_are_found_behind_those_of_others(pages: Visited):
+    ann, bob = await pages.person("ann"), await pages.person("bob")
+    others = [f"other-{n}.example" for n in range(60)]
+    for host in others:
+        await watch(pages, f"https://{host}/", place=ANN, token=ann)
+    await watch(pages, "https://his.example/", place=BOB, token=bob)
+    now = pages.app.clock.now()
+    for host in (*others, "his.example"):
+        pages.service.gates.hold(host, Hold(now + timedelta(minutes=5), now, "HTTP 429"))
+    html = await pages.text("/hosts", token=bob)
+    assert "his.example on hold" in part(html, "now").partition("All hosts")[0]
+    assert "other-" not in html
 
 
 async def test_u2_a_poll_of_somebody_else_is_not_named(pages: Visited):

@@ -134,7 +134,7 @@ async def test_failures_are_grouped_by_cause_with_the_hold_of_their_host(pages: 
     assert "4 sources on 127" in troubles
     assert "HTTP 404" in troubles
     assert "The lost one" in troubles or "and 1 more" in troubles
-    assert re.search(r"HTTP 429 held, free in 9 min", troubles)
+    assert re.search(r"asked too often \(429\) held, free in 9 min", troubles)
     assert re.search(r"free in 9 min .*1 source waits", on_hold)
     assert re.search(r'href="/podcasts/default/sources\?health=failing&amp;host=127', html)
     assert 'href="/hosts/127' in html
@@ -164,7 +164,7 @@ async def test_a_source_that_was_switched_off_is_still_told_of(pages: Visited):
         source = await watch(pages, web.url("gone"), label="The lost one", maxFailures=1)
         await pages.post(f"{source}/poll")
     troubles = part(await pages.text("/"), "troubles")
-    assert troubles.startswith("The lost one HTTP 410 switched off")
+    assert troubles.startswith("The lost one gone for good (410) switched off")
 
 
 async def test_what_is_polled_is_shown_while_it_is(pages: Visited):

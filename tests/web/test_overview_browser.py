@@ -1,19 +1,15 @@
-"""The overview in a real browser: it follows what happens, and keeps nobody out."""
+"""The overview in a real browser: it follows what happens."""
 
 import asyncio
 import re
 from datetime import timedelta
 
-import pytest
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
 from headwater.demo import Reply
 from headwater.model import Hold
-from headwater.operations.people import add_podcast
 from tests.api.filling import source_of
 from tests.api.watching import feed, running, watch
-from tests.store.pieces import stored
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited
 
@@ -71,54 +67,3 @@ async def test_a_hold_is_counted_down(pages: Visited, browser_page: Page):
     first = await left.inner_text()
     await asyncio.sleep(1.5)
     assert await left.inner_text() != first
-
-
-async def busy(pages: Visited) -> None:
-    """Something of everything that the overview shows."""
-    now = pages.app.clock.now()
-    user = await pages.app.store.people.user("default")
-    second = await add_podcast(pages.app.store, user, "Second " + "long" * 40, now)
-    await stored(pages.app.store, podcast_id=second.id, last_polled=now)
-    await source_of(pages, host="a.example", last_polled=now - timedelta(days=1))
-    pages.service.gates.hold("a.example", Hold(now + timedelta(hours=1), now, "odd" * 100))
-    async with web_of(good=lambda _: feed("one"), gone=lambda _: Reply(404)) as web:
-        for name in ("good", "gone"):
-            url = web.url(name, "/" + "long" * 60)
-            await pages.post(f"{await watch(pages, url, label='Label' * 30)}/poll")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_nothing_keeps_anybody_out(pages: Visited, browser: Browser, scheme: str):
-    page = await browser.new_page(base_url=pages.url, color_scheme=scheme)  # type: ignore[arg-type]
-    await page.goto("/")
-    assert await findings(page) == []
-    await busy(pages)
-    for path in ("/", "/?span=day"):
-        await page.goto(path)
-        assert await findings(page) == []
-    await page.close()
-
-
-async def test_it_fits_on_a_phone(pages: Visited, browser: Browser):
-    page = await browser.new_page(base_url=pages.url, viewport={"width": 390, "height": 844})
-    await page.goto("/")
-    assert await is_too_wide(page) is False
-    await busy(pages)
-    await page.goto("/")
-    assert await is_too_wide(page) is False
-    await page.close()
-
-
-async def findings(page: Page) -> list[str]:
-    """What an accessibility check finds serious."""
-    found = (await Axe().run(page)).response["violations"]
-    return [
-        f"{one['id']}: {one['nodes'][0]['html']}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
-
-
-async def is_too_wide(page: Page) -> bool:
-    wide: bool = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
-    return wide

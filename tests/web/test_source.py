@@ -60,7 +60,7 @@ async def test_a_failing_source_says_what_is_wrong_and_what_happens_next(pages: 
         html = await pages.text(page_of(source))
     text = words(html)
     assert "The last 2 polls failed." in text
-    assert "Its server has trouble of its own (503). It has been failing since" in text
+    assert "The server has trouble of its own (503). It has been failing since" in text
     assert "never gives up over this" in text
     assert "failed 2 times in a row: 30 min doubled each time is 2 h, at most 1 d" in text
     assert re.search(r'<li class="current" aria-current="step">.*?<b>2 h</b>', html, re.DOTALL)
@@ -78,7 +78,7 @@ async def test_f3_a_source_that_was_disabled_says_why_and_what_to_do(pages: Visi
         await pages.post(f"{source}/poll")
         text = words(await pages.text(page_of(source)))
     assert "Switched off by Headwater, because it kept failing." in text
-    assert "There is nothing at this address any more (404); that was so 2 times in a row." in text
+    assert "There is nothing at this address (404); that was so 2 times in a row." in text
     assert "Auto-disabled after 2 consecutive 404 errors" in text
     assert "put the new address into the settings below" in text
     assert "Enable again" in text
@@ -128,9 +128,9 @@ async def test_every_poll_leaves_a_mark_and_the_last_ones_a_row(pages: Visited):
         await (failed if number % 7 == 0 else polled)(pages, source)
     html = await pages.text(page_of(source.id))
     assert len(re.findall(r'<label class="poll-mark (?:unchanged|failed)"', html)) == 60
-    assert len(re.findall(r'<td class="nowrap"><time', html)) == 15
+    assert len(re.findall(r'<td class="nowrap when"><time', html)) == 15
     assert len(re.findall(r"timed out after 10 s</td>|timed out after 10 s\n", html)) == 2
-    assert "typical 412 ms" in words(html)
+    assert "Typically 412 ms" in words(html)
 
 
 async def test_u4_what_strangers_wrote_is_text(pages: Visited):

@@ -2,7 +2,6 @@
 
 import re
 
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from headwater.demo import Reply, Request
@@ -170,24 +169,3 @@ async def test_u4_hostile_texts_are_shown_and_do_nothing(pages: Visited, browser
     await expect(browser_page.locator("#newest-posts .title")).to_have_text(EVIL)
     assert await browser_page.locator("main script, main img, a[href^=javascript]").count() == 0
     assert dialogs == []
-
-
-async def test_an_accessibility_check_finds_nothing_serious(pages: Visited, browser):
-    async with web_of(host=lambda _: Reply(503)) as web:
-        source = await watch(pages, web.url("host"))
-        for _ in range(3):
-            await pages.post(f"{source}/poll")
-        for scheme in ("light", "dark"):
-            context = await browser.new_context(base_url=pages.url, color_scheme=scheme)
-            page = await context.new_page()
-            await page.goto(page_of(source))
-            await page.locator(".more-settings summary").click()
-            await page.locator(".confirm-delete summary").click()
-            found = await Axe().run(page)
-            await context.close()
-            serious = [
-                (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
-                for one in found.response["violations"]
-                if one["impact"] in ("serious", "critical")
-            ]
-            assert serious == [], scheme

@@ -148,7 +148,7 @@ async def test_a_form_that_is_none_is_refused(pages: Visited):
     source = await watch(pages, URL)
     answer = await pages.post(f"{page_of(source)}/settings", {"url": "x"})
     assert answer.status == 422
-    assert "a form is sent as" in answer.body.decode()
+    assert "A form is sent as" in answer.body.decode()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ async def test_what_was_removed_meanwhile_is_not_found(pages: Visited, action: s
     await pages.delete(source)
     answer = await pages.send(f"{page_of(source)}/{action}", PLAIN)
     assert answer.status == 404
-    assert "There is nothing here." in answer.body.decode()
+    assert "There is nothing here" in answer.body.decode()
 
 
 async def test_a_source_removed_while_it_is_polled_is_not_found(pages: Visited):

@@ -126,7 +126,7 @@ async def test_a_strip_shows_at_most_the_last_twelve_polls(pages: Visited):
     for _ in range(20):
         await polled(pages, source)
     html = await pages.text(LIST)
-    assert 'aria-label="the last 12 polls, 0 of them failed"' in html
+    assert 'aria-label="the last 12 polls, none of them failed"' in html
     assert html.count('<rect class="unchanged"') == 12
 
 

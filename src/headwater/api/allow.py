@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+ENDLESS = "/api/events"  # GET goes on for ever there, and a head alone would be no answer
+
 
 def allowed_methods(document: dict[str, Any], path: str) -> list[str]:
     """The methods of a path, from the OpenAPI document; a literal path goes before a pattern."""
@@ -10,7 +12,9 @@ def allowed_methods(document: dict[str, Any], path: str) -> list[str]:
     if not fitting:
         return []
     nearest = min(fitting, key=lambda template: template.count("{"))
-    return sorted(method.upper() for method in document["paths"][nearest])
+    methods = {method.upper() for method in document["paths"][nearest]}
+    also = {"HEAD"} if "GET" in methods and path != ENDLESS else set()
+    return sorted(methods | also)
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -3,10 +3,11 @@
 from enum import StrEnum
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from headwater.api.inputs import ArticleIdsIn
 from headwater.api.pages import Cursor, Page, id_in, limit_up_to, page_of_part
+from headwater.api.parameters import refuse_body
 from headwater.api.schemas import AggregationOut, ArticleOut, MarkingOut
 from headwater.api.scope import PodcastName, UserName, the_podcast
 from headwater.api.streams import streamed
@@ -29,7 +30,7 @@ def article_routes(app: App) -> APIRouter:
     store = app.store
     usual = limit_up_to(app.settings.limits.max_page_size)
 
-    @routes.post("/aggregate", response_model=AggregationOut)
+    @routes.post("/aggregate", response_model=AggregationOut, dependencies=[Depends(refuse_body)])
     async def aggregate_posts(request: Request, u: UserName, p: PodcastName) -> Response:
         """Make articles of the posts that are in none yet."""
         podcast = await the_podcast(store, request, u, p)
@@ -67,10 +68,15 @@ def article_routes(app: App) -> APIRouter:
     ) -> MarkingOut:
         """Mark articles as processed, all of them or, if one is unknown, none.
 
-        Those that are processed stay so: sending the same again does no harm.
+        With `skipMissing`, those that are there are marked and the others named: old articles may
+        be cleaned up between being listed and being marked. Those that are processed stay so:
+        sending the same again does no harm.
         """
         podcast = await the_podcast(store, request, u, p)
-        return MarkingOut.of(await mark_processed(store, podcast, body.ids, app.clock.now()))
+        marking = await mark_processed(
+            store, podcast, body.ids, app.clock.now(), skip_missing=body.skip_missing
+        )
+        return MarkingOut.of(marking)
 
     @routes.get("/{a}")
     async def get_article(
@@ -80,7 +86,7 @@ def article_routes(app: App) -> APIRouter:
         podcast = await the_podcast(store, request, u, p)
         return ArticleOut.of(await store.articles.get(podcast.id, a))
 
-    @routes.post("/{a}/processed")
+    @routes.post("/{a}/processed", dependencies=[Depends(refuse_body)])
     async def mark_article(
         request: Request, u: UserName, p: PodcastName, a: ArticleId
     ) -> ArticleOut:

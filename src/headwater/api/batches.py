@@ -6,6 +6,7 @@ from headwater.api.inputs import BatchIn, SourceFilterIn
 from headwater.api.schemas import BatchOut
 from headwater.api.scope import PodcastName, UserName, the_podcast
 from headwater.app import App
+from headwater.errors import UsageError
 from headwater.operations.batches import Batch, run_batch
 from headwater.operations.sources import host_named
 from headwater.store.sources import SourceFilter
@@ -22,7 +23,8 @@ def batch_routes(app: App) -> APIRouter:
     ) -> BatchOut:
         """Enable, disable, delete, poll or update many sources, by their ids or by a filter.
 
-        An id that is not known changes nothing at all. What is changed is changed in many
+        An id that is not known changes nothing at all. A filter that says nothing is refused;
+        `{"all": true}` means every source of the podcast. What is changed is changed in many
         small steps, each for good.
         """
         podcast = await the_podcast(store, request, u, p)
@@ -38,6 +40,15 @@ def batch_routes(app: App) -> APIRouter:
 
 
 def _filter(given: SourceFilterIn) -> SourceFilter:
+    narrows = any(
+        value is not None and value != ""
+        for value in (given.enabled, given.type, given.health, given.host, given.q)
+    )
+    if not narrows and not given.all:
+        every = 'to mean every source, say "filter": {"all": true}'
+        raise UsageError(f"the filter says nothing; {every}", field="filter")
+    if narrows and given.all:
+        raise UsageError("a filter by `all` takes nothing else beside it", field="filter")
     return SourceFilter(
         type=given.type,
         enabled=given.enabled,

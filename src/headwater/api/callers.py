@@ -20,7 +20,15 @@ from headwater.operations.tokens import token_with
 LOGIN_PATH = "/login"
 # whether the program lives is no secret, and neither is how to ask it
 OPEN_PATHS = frozenset(
-    {"/api/health", "/api/ready", "/api/openapi.json", "/api/docs", "/api/docs.css", LOGIN_PATH}
+    {
+        "/api",
+        "/api/health",
+        "/api/ready",
+        "/api/openapi.json",
+        "/api/docs",
+        "/api/docs.css",
+        LOGIN_PATH,
+    }
 )
 _OPEN_FOLDER = "/static/"  # how pages look
 COOKIE = "headwater_session"
@@ -28,6 +36,10 @@ COOKIE = "headwater_session"
 FEEDS = ("/feed.atom", "/feed.json")
 FOR_PROGRAMS = ("/api/", "/metrics")
 _SAFE = ("GET", "HEAD")
+HOW_TO_COME_IN = (
+    "a valid access token is needed: send `Authorization: Bearer TOKEN`; "
+    "`headwater tokens add NAME` makes one"
+)
 NO_PROOF = "a browser's change needs proof that it comes from our own pages"
 
 
@@ -151,7 +163,7 @@ def _unauthorized(scope: Scope) -> Response:
     path: str = scope["path"]
     if not path.startswith(FOR_PROGRAMS) and scope.get("method") in (*_SAFE, "POST"):
         return RedirectResponse(_login_before(scope), status_code=303)
-    refusal = problem(401, "a valid access token is needed", headers={"WWW-Authenticate": "Bearer"})
+    refusal = problem(401, HOW_TO_COME_IN, headers={"WWW-Authenticate": "Bearer"})
     if _is_feed(scope):  # elsewhere a browser would ask for a password nobody has
         refusal.headers.append("WWW-Authenticate", 'Basic realm="Headwater", charset="UTF-8"')
     return refusal

@@ -5,6 +5,7 @@ import resource
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from headwater import logs
 from headwater.api.answer_headers import HEADERS
@@ -104,8 +105,20 @@ class Deadline:
 
 def no_room() -> bytes:
     """What somebody is told who is not let in, as it goes over the wire."""
-    headers = HEADERS | {"Connection": "close", "Retry-After": _RETRY_SECONDS}
-    answer = problem(503, "there are too many connections; come back later", headers=headers)
+    detail = "there are too many connections; come back later"
+    return _raw(503, detail, {"Retry-After": _RETRY_SECONDS})
+
+
+def not_http() -> bytes:
+    """What somebody is told whose request cannot be read, as it goes over the wire."""
+    escaped = "whatever is not ASCII is written as %C3%BC in an address"
+    return _raw(400, f"this is no HTTP request that can be read; {escaped}")
+
+
+def _raw(status: int, detail: str, headers: dict[str, str] | None = None) -> bytes:
+    """A problem document with its head, for where no request is known."""
+    dressed = HEADERS | {"Connection": "close"} | (headers or {})
+    answer = problem(status, detail, headers=dressed)
     lines = [name + b": " + value for name, value in answer.raw_headers]
-    head = b"\r\n".join([b"HTTP/1.1 503 Service Unavailable", *lines])
-    return head + b"\r\n\r\n" + bytes(answer.body)
+    first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()
+    return b"\r\n".join([first, *lines]) + b"\r\n\r\n" + bytes(answer.body)

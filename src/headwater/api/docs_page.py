@@ -26,6 +26,11 @@ def docs_routes(api: FastAPI) -> APIRouter:
     def page(address: str) -> str:
         return docs_page(api.openapi(), address)
 
+    @routes.get("")
+    async def api_itself() -> dict[str, str]:
+        """Tell whoever asks for the API as such where it is explained."""
+        return {"docs": "/api/docs", "openapi": "/api/openapi.json"}
+
     @routes.get("/docs")
     async def docs(request: Request) -> HTMLResponse:
         """Explain the API."""

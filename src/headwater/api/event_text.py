@@ -81,6 +81,7 @@ def _poll(poll: KeptPoll) -> dict[str, Any]:
         "skipped": all_reasons(poll.skipped),
         "status": poll.status,
         "failureType": None if failure is None else failure.type,
+        "failureKind": None if failure is None else failure.kind,
         "error": None if failure is None else failure.message,
         "durationMs": poll.duration_ms,
     }

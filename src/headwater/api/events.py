@@ -24,6 +24,43 @@ event: poll.started
 data: {"at":"2026-02-16T08:00:00.000Z","sourceId":"5f0c","podcastId":"default",\
 "userId":"default","url":"https://example.org/feed","host":"example.org"}
 
+id: 1771228800000-43
+event: poll.finished
+data: {"at":"2026-02-16T08:00:00.412Z","sourceId":"5f0c","podcastId":"default",\
+"userId":"default","url":"https://example.org/feed","host":"example.org","outcome":"stored",\
+"newPosts":1,"skipped":{"alreadySeen":17,"duplicate":0,"tooOld":0,"beforeCreation":0,"empty":0},\
+"status":200,"failureType":null,"failureKind":null,"error":null,"durationMs":412}
+
+id: 1771228800000-44
+event: post.created
+data: {"at":"2026-02-16T08:00:00.412Z","sourceId":"5f0c","podcastId":"default",\
+"userId":"default","url":"https://example.org/2026/rivers","host":"example.org","id":"019c6513",\
+"title":"More water than last year","publishedAt":"2026-02-16T07:58:00.000Z","author":null,\
+"contentHash":"9f86d081","createdAt":"2026-02-16T08:00:00.412Z"}
+
+id: 1771228800000-45
+event: source.disabled
+data: {"at":"2026-02-16T08:00:03.000Z","sourceId":"77aa","podcastId":"default",\
+"userId":"default","url":"https://example.org/gone","host":"example.org",\
+"disabledReason":"Auto-disabled after 5 consecutive 404 errors"}
+
+id: 1771228800000-46
+event: source.recovered
+data: {"at":"2026-02-16T08:00:04.000Z","sourceId":"88bb","podcastId":"default",\
+"userId":"default","url":"https://example.org/news","host":"example.org"}
+
+id: 1771228800000-47
+event: tick
+data: {"at":"2026-02-16T08:01:00.000Z","sources":12}
+
+id: 1771228800000-48
+event: outage
+data: {"at":"2026-02-16T08:01:07.000Z","kind":"DNS"}
+
+id: 1771228800000-48
+event: reset
+data: {"at":"2026-02-16T08:02:00.000Z","reason":"not all events after this id are kept any more"}
+
 """
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {

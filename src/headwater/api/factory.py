@@ -14,6 +14,7 @@ from headwater.api.docs_page import docs_routes
 from headwater.api.event_log import EventLimits
 from headwater.api.events import event_routes, event_streams
 from headwater.api.feeds import feed_routes
+from headwater.api.head import HeadAsGet
 from headwater.api.health import health_routes
 from headwater.api.hosts import host_routes
 from headwater.api.metrics import metrics_routes
@@ -66,6 +67,7 @@ def create_api(app: App, service: Service, *, event_limits: EventLimits | None =
     api.include_router(docs_routes(api))
     server = app.settings.server
     # the last one added is the first to see a request
+    api.add_middleware(HeadAsGet)
     api.add_middleware(Courtesy, database=app.store.database)
     api.add_middleware(BodyLimit, most=app.settings.limits.max_request_bytes)
     api.add_middleware(Access, program=app, on_loopback=is_loopback(server.host))

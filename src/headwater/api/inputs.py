@@ -18,6 +18,7 @@ from headwater.api.running import SchedulerOut
 from headwater.api.schemas import PodcastOut, Shape, SourceOut, UserOut
 from headwater.model import Health, SourceType
 from headwater.operations.batches import BatchAction
+from headwater.operations.people import MAX_AGE_DAYS
 from headwater.rules.lines import is_one_line
 
 ONE_LINE = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"
@@ -88,7 +89,7 @@ class PodcastIn(Given):
 
     answer = PodcastOut
     name: Name
-    max_article_age_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    max_article_age_days: Annotated[int, Field(ge=1, le=MAX_AGE_DAYS)] | None = None
     dedupe_across_sources: bool = False
 
 
@@ -168,13 +169,17 @@ class SourceChanges(SourceOptions):
 
 
 class SourceFilterIn(Given):
-    """Which sources are meant, as the list of sources filters them; null: no matter."""
+    """Which sources are meant, as the list of sources filters them; null: no matter.
+
+    A filter that says nothing is refused: all sources are meant by `all` alone.
+    """
 
     enabled: bool | None = None
     type: Type | None = None
     health: Annotated[Health, Field(strict=False)] | None = None
     host: Annotated[Line, Field(max_length=300)] | None = None
     q: Annotated[Line, Field(max_length=500)] | None = None
+    all: bool | None = None
 
 
 class BatchIn(Given):
@@ -190,6 +195,7 @@ class ArticleIdsIn(Given):
     """Which articles are meant."""
 
     ids: Annotated[tuple[ArticleKey, ...], Field(strict=False, fail_fast=True, max_length=10_000)]
+    skip_missing: bool = False
 
 
 class PreviewIn(Given):

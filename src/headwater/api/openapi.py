@@ -11,11 +11,16 @@ from pydantic.alias_generators import to_camel
 from headwater.api.callers import FEEDS, OPEN_PATHS
 from headwater.api.inputs import ONE_LINE
 from headwater.api.openapi_errors import ERROR_SCHEMAS, common_errors, error_answers
-from headwater.api.openapi_examples import example_parameter, example_value
+from headwater.api.openapi_events import event_schemas
+from headwater.api.openapi_examples import (
+    example_body,
+    example_parameter,
+    example_value,
+    just_made,
+)
 from headwater.api.openapi_fields import FIELDS
 from headwater.api.openapi_words import (
     ABOUT,
-    EVENT_SCHEMA,
     OPERATIONS,
     PARAMETER_SCHEMAS,
     PARAMETERS,
@@ -63,7 +68,7 @@ def completed(raw: Document) -> Document:
     for name, rules in SCHEMA_RULES.items():
         schemas.get(name, {}).update(rules)
     _explain_fields(schemas)
-    schemas |= ERROR_SCHEMAS | {"Event": EVENT_SCHEMA}
+    schemas |= ERROR_SCHEMAS | event_schemas(schemas)
     for path, operation in _operations(document):
         _complete(operation, path, document)
     _link(document)
@@ -174,7 +179,9 @@ def _complete(operation: Document, path: str, document: Document) -> None:
         _complete_parameter(parameter)
     schemas = document["components"]["schemas"]
     for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
-        _exemplify(content, media_type, schemas)
+        schema = content.get("schema", {})
+        example = example_body(operation["operationId"], schema, media_type, schemas)
+        content.setdefault("example", example)
     answers = operation["responses"]
     for status, answer in answers.items():
         if status < "400":
@@ -218,12 +225,9 @@ def _complete_answer(answer: Document, status: str, schemas: Document) -> None:
     for media_type, content in answer.get("content", {}).items():
         if media_type == "text/event-stream":
             content["schema"] = {"$ref": f"{_SCHEMAS}Event"}
-        _exemplify(content, media_type, schemas)
-
-
-def _exemplify(content: Document, media_type: str, schemas: Document) -> None:
-    if "example" not in content and "examples" not in content:
-        content["example"] = example_value(content.get("schema", {}), media_type, schemas)
+        if "example" not in content and "examples" not in content:
+            example = example_value(content.get("schema", {}), media_type, schemas)
+            content["example"] = just_made(example) if status == "201" else example
 
 
 def _link(document: Document) -> None:

@@ -3,7 +3,9 @@
 from http import HTTPStatus
 from typing import Any
 
+from headwater.api.callers import HOW_TO_COME_IN
 from headwater.api.problems import MEDIA_TYPE
+from headwater.model import FailureType
 
 ERROR_SCHEMAS: dict[str, Any] = {
     "Problem": {
@@ -27,6 +29,15 @@ ERROR_SCHEMAS: dict[str, Any] = {
                 "type": "array",
                 "description": "Which fields are wrong, if it is about fields.",
                 "items": {"$ref": "#/components/schemas/FieldError"},
+            },
+            "failureType": {
+                "type": "string",
+                "enum": list(FailureType),
+                "description": "Of a preview whose visit failed: whether that may pass by itself.",
+            },
+            "failureKind": {
+                "type": "string",
+                "description": "Of such a preview: the failure in a word, such as `404` or `DNS`.",
             },
         },
         "required": ["type", "title", "status", "detail", "errors"],
@@ -58,17 +69,17 @@ _WORDS = {
 }
 _DETAILS = {
     400: "the body cannot be read",
-    401: "a valid access token is needed",
+    401: HOW_TO_COME_IN,
     403: "this needs an administrator's token",
     404: "there is no user 'ann'",
     408: "the body did not come in time",
     413: "the body is larger than 65,536 bytes",
-    422: "wrong input: limit",
+    422: "wrong input: limit: must be at most 500",
     429: "too many wrong tokens; come back later",
     502: "HTTP 404 Not Found from https://example.org/feed.xml",
     503: "the database cannot be asked now",
 }
-_FIELD_ERROR = {"field": "limit", "message": "Input should be less than or equal to 500"}
+_FIELD_ERROR = {"field": "limit", "message": "must be at most 500"}
 _HEADERS: dict[int, dict[str, Any]] = {
     401: {
         "WWW-Authenticate": {"description": "How to say who asks.", "schema": {"type": "string"}}

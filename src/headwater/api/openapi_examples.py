@@ -25,6 +25,23 @@ _BODIES: dict[str, Any] = {
     "ApiKeyInput": {"apiKey": "AAAA-your-key"},
 }
 
+# where what somebody would write is not what they would like to have done to `default`
+_BODIES_OF_OPERATIONS: dict[str, Any] = {
+    "changeUser": {"name": "default"},
+    "changePodcast": {"name": "default", "maxArticleAgeDays": 14},
+}
+
+# what is different of something that was made just now
+_JUST_MADE: dict[str, Any] = {
+    "health": "new",
+    "lastPolled": None,
+    "lastSuccessAt": None,
+    "lastSeenId": None,
+    "nextPollAt": None,
+    "postCount": 0,
+    "articleCount": 0,
+}
+
 # by the name of the schema where that decides, else by the name of the field alone
 _FIELDS: dict[str, Any] = {
     "User.id": "default",
@@ -66,6 +83,7 @@ _FIELDS: dict[str, Any] = {
     "error": None,
     "failing": 0,
     "failingSince": None,
+    "failureKind": None,
     "failureType": None,
     "health": "ok",
     "hold": None,
@@ -85,6 +103,7 @@ _FIELDS: dict[str, Any] = {
     "maxArticleAgeDays": None,
     "maxBackoffHours": None,
     "maxFailures": None,
+    "missing": [],
     "newPosts": 3,
     "nextAllowedAt": None,
     "nextCursor": None,
@@ -152,6 +171,19 @@ def example_value(schema: Schema, media_type: str, schemas: dict[str, Schema]) -
     if media_type in _DOCUMENTS:
         return _DOCUMENTS[media_type]
     return _value(schema, "", "", schemas)
+
+
+def example_body(
+    operation_id: str, schema: Schema, media_type: str, schemas: dict[str, Schema]
+) -> Any:
+    """What may be sent to an operation."""
+    known = _BODIES_OF_OPERATIONS.get(operation_id)
+    return example_value(schema, media_type, schemas) if known is None else known
+
+
+def just_made(example: dict[str, Any]) -> dict[str, Any]:
+    """An example as it is before anything happened to it."""
+    return example | {name: value for name, value in _JUST_MADE.items() if name in example}
 
 
 def example_parameter(parameter: Schema) -> None:

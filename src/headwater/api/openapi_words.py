@@ -58,8 +58,34 @@ PARAMETER_SCHEMAS: dict[str, dict[str, Any]] = {
     "types": {"type": "string", "pattern": f"^{_ONE_TYPE}(,{_ONE_TYPE})*$", "maxLength": 500},
 }
 
+_NARROWING: dict[str, dict[str, Any]] = {
+    "enabled": {"type": "boolean"},
+    "type": {"type": "string"},
+    "health": {"type": "string"},
+    "host": {"type": "string", "minLength": 1},
+    "q": {"type": "string", "minLength": 1},
+}
+
 # which fields go together
 SCHEMA_RULES: dict[str, dict[str, Any]] = {
+    "SourceFilterInput": {
+        "oneOf": [
+            {
+                "required": ["all"],
+                "properties": {
+                    "all": {"const": True},
+                    **{name: {"type": "null"} for name in _NARROWING},
+                },
+            },
+            {
+                "properties": {"all": {"enum": [False, None]}},
+                "anyOf": [
+                    {"required": [name], "properties": {name: shape}}
+                    for name, shape in _NARROWING.items()
+                ],
+            },
+        ]
+    },
     "BatchInput": {
         "oneOf": [
             {
@@ -77,23 +103,7 @@ SCHEMA_RULES: dict[str, dict[str, Any]] = {
             "properties": {"set": {"type": "object", "minProperties": 1}},
         },
         "else": {"properties": {"set": {"type": "null"}}},
-    }
-}
-
-# of an event stream the schema says what one event is
-EVENT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "description": "One event of the stream.",
-    "properties": {
-        "id": {"type": "string", "description": "Send it as `Last-Event-ID` to go on from here."},
-        "event": {"type": "string", "enum": [*EventKind, "reset"], "description": "What happened."},
-        "data": {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "description": "What is known of it.",
-        },
     },
-    "required": ["event", "data"],
 }
 
 STATUSES = {

@@ -32,7 +32,12 @@ def opml_routes(app: App) -> APIRouter:
 
     @routes.post("", response_model=ImportOut, openapi_extra=_ANY_FILE)
     async def import_sources(request: Request, u: UserName, p: PodcastName) -> Response:
-        """Add the feeds of an OPML file that are not watched yet, and say what became of each."""
+        """Add the feeds of an OPML file that are not watched yet, and say what became of each.
+
+        A feed is an outline with an `xmlUrl`; others, such as folders, are passed over. One that
+        names X is an X timeline, as it would be where a source is added. What is watched in
+        another spelling (upper case, usual port, fragment, `@name`) exists.
+        """
         podcast = await the_podcast(store, request, u, p)
         lines = await app.imports.take(podcast, await request.body())
         return streamed({}, lines, ImportedOut.of)

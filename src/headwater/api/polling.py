@@ -3,10 +3,11 @@
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 
 from headwater.api.inputs import PreviewIn
+from headwater.api.parameters import refuse_body
 from headwater.api.problems import problem
 from headwater.api.running import PollRequestedOut
 from headwater.api.schemas import ExplanationOut, PollOut, PreviewOut
@@ -49,7 +50,12 @@ def polling_routes(app: App, service: Service) -> APIRouter:
             return _failed_visit(error)
         return PreviewOut.of(found, most=_MOST_ENTRIES, longest=_LONGEST_BODY)
 
-    @routes.post("/{s}/poll", response_model=PollOut, responses={202: _REQUESTED})
+    @routes.post(
+        "/{s}/poll",
+        response_model=PollOut,
+        responses={202: _REQUESTED},
+        dependencies=[Depends(refuse_body)],
+    )
     async def poll(
         request: Request,
         u: UserName,
@@ -59,8 +65,9 @@ def polling_routes(app: App, service: Service) -> APIRouter:
     ) -> PollOut | JSONResponse:
         """Poll a source now, in its host's lane, and say what came of it.
 
-        A poll under way is joined. A host on hold is not asked: the outcome says so. Who does not
-        wait, or has waited for 60 s, is answered 202, and the source stays requested.
+        A poll under way is joined. A host on hold is not asked: the outcome says so at once, also
+        to who does not wait. Who does not wait otherwise, or has waited for 60 s, is answered 202,
+        and the source stays requested.
         """
         source = await the_source(store, request, u, p, s)
         report = await poll_one(service, source, wait=wait)
@@ -72,7 +79,8 @@ def polling_routes(app: App, service: Service) -> APIRouter:
     async def explain(request: Request, u: UserName, p: PodcastName, s: SourceId) -> ExplanationOut:
         """Say when a source will be polled next and why, step by step.
 
-        `nextPollAt` is null if it is disabled, not yet in contact, or the scheduler is paused.
+        `nextPollAt` is null if it is disabled, not yet in contact, or the scheduler is paused;
+        a source's own `nextPollAt` leaves that last one aside.
         """
         source = await the_source(store, request, u, p, s)
         look, now = partial(look_at_lane, service), app.clock.now()

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from headwater.api.allow import allowed_methods
 from headwater.api.answer_headers import HEADERS
+from headwater.api.input_words import words_for
 from headwater.errors import (
     FetchError,
     Forbidden,
@@ -76,21 +77,32 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == HTTPStatus.BAD_REQUEST:  # the framework's word for a broken body
         message = "the body cannot be read"
         return problem(422, message, errors=[{"field": "body", "message": message}])
-    headers = dict(error.headers or {})
+    headers, detail = dict(error.headers or {}), str(error.detail)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        detail = _nothing_at(request.url.path)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         # the framework names the methods of the first route that fits, and there may be more
         methods = allowed_methods(request.app.openapi(), request.url.path)
         headers |= {"Allow": ", ".join(methods)} if methods else {}
-    return problem(error.status_code, str(error.detail), headers=headers)
+        detail = f"this path does not take {_shown(request.method)}; it takes {headers['Allow']}"
+    return problem(error.status_code, detail, headers=headers)
 
 
-async def _validation(_: Request, error: Exception) -> JSONResponse:
+def _nothing_at(path: str) -> str:
+    slash = "no path ends with a slash; " if path.endswith("/") else ""
+    return f"there is nothing at this path; {slash}/api/docs shows what there is"
+
+
+async def _validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    errors = [{"field": _field(one), "message": one["msg"]} for one in found[:_ERRORS_SHOWN]]
+    errors = [
+        {"field": _field(one), "message": words_for(one, request)} for one in found[:_ERRORS_SHOWN]
+    ]
     named = ", ".join(one["field"] for one in errors[:_NAMES_SHOWN])
     more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
-    return problem(422, f"wrong input: {named}{more}", errors=errors)
+    why = f": {errors[0]['message']}" if len(found) == 1 else ""
+    return problem(422, f"wrong input: {named}{more}{why}", errors=errors)
 
 
 def _field(error: Mapping[str, Any]) -> str:

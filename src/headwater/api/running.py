@@ -60,6 +60,7 @@ class HostAnswerOut(Shape):
     outcome: OutcomeKind
     status: int | None
     failure_type: FailureType | None
+    failure_kind: str | None
     error: str | None
 
     @classmethod

@@ -120,6 +120,7 @@ class PollOut(Shape):
     skipped: dict[SkipReason, int]
     status: int | None
     failure_type: FailureType | None
+    failure_kind: str | None
     error: str | None
     duration_ms: int
 
@@ -196,6 +197,7 @@ class MarkingOut(Shape):
 
     marked: int
     already: int  # were processed before
+    missing: tuple[str, ...]  # are not there, where those are skipped
 
     @classmethod
     def of(cls, marking: Marking) -> "MarkingOut":
@@ -254,7 +256,7 @@ class PodcastOut(Shape):
 
 
 class ImportedOut(Shape):
-    """One line of a subscription list."""
+    """One feed of a subscription list."""
 
     url: str
     outcome: ImportOutcome
@@ -268,7 +270,7 @@ class ImportedOut(Shape):
 
 
 class ImportOut(Shape):
-    """What became of a subscription list, line by line."""
+    """What became of a subscription list, feed by feed."""
 
     items: tuple[ImportedOut, ...]
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from headwater.api.connections import ConnectionLimits, Deadline, Doorkeeper, no_room
+from headwater.api.connections import ConnectionLimits, Deadline, Doorkeeper, no_room, not_http
 from headwater.api.event_stream import ABORT
 from headwater.errors import ConfigError
 
@@ -79,6 +79,11 @@ class Connection(H11Protocol):
         """Go on: the client took something."""
         self._answer.cancel()
         super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - we have words of our own
+        """Answer what is no HTTP request, or has an address with raw characters in it."""
+        self.transport.write(not_http())
+        self.transport.close()
 
     def _wait_for_head(self) -> None:
         """See to it that there is a deadline just when a request is what we wait for."""

@@ -14,6 +14,8 @@ from headwater.errors import UsageError
 from headwater.model import Token
 from headwater.operations.people import DEFAULT
 from headwater.operations.tokens import NewToken, add_token, list_tokens, revoke_token
+from headwater.rules.urls import masked
+from headwater.settings import Settings
 
 commands = typer.Typer()
 _tokens = typer.Typer(
@@ -57,6 +59,7 @@ def add_token_(
     # the secret is the whole answer, so that a script can take it as it is
     output.say(made.secret)
     output.note(f"Token {made.token.name} for {whose}: shown this once, kept as a hash")
+    output.note(f"It is good where {_database(call.settings)} is served")
 
 
 @_tokens.command("revoke", epilog="Example: headwater tokens revoke reader")
@@ -98,6 +101,12 @@ def _list_tokens(ctx: typer.Context, *, json: bool) -> None:
         for token in found
     ]
     output.show_table(columns, rows, empty="No tokens.")
+
+
+def _database(settings: Settings) -> str:
+    """The database as somebody in another folder would name it."""
+    file = settings.database_file
+    return masked(settings.database_url) if file is None else str(file.absolute())
 
 
 def _whose(token: Token, names: Mapping[str, str]) -> str:

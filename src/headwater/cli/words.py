@@ -71,6 +71,7 @@ def skips(counts: Mapping[SkipReason, int], age: timedelta | None, *, remedy: st
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 post`, `1,200 posts`, `2 entries`."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:] != "ay" else f"{noun}s"
+    """A number with its noun: `1 post`, `1,200 posts`, `2 entries`, `3 keys`."""
+    changes = noun.endswith("y") and noun[-2:-1] not in "aeiou"
+    plural = f"{noun[:-1]}ies" if changes else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlencode
 
 from headwater.errors import BadUrl, KeyMissing
 from headwater.fetch.x_answers import Page, read_page, read_user_id
-from headwater.fetch.x_refusals import refusal
+from headwater.fetch.x_refusals import HOW_TO_SET, refusal
 from headwater.model import Answer, Entry, Source
 from headwater.rules.urls import parse_url
 
@@ -163,13 +163,9 @@ def _sendable(key: str | None) -> str:
     """The key as it can stand in a header, or what the user shall do (X1)."""
     key = (key or "").strip()
     if not key:
-        raise KeyMissing(
-            "the owner of this podcast has no X API key; add one with `headwater keys set x`"
-        )
+        raise KeyMissing(f"the owner of this podcast has no X API key; add one with {HOW_TO_SET}")
     if not _KEY.fullmatch(key):
-        raise KeyMissing(
-            "the X API key is no bearer token; set a working one with `headwater keys set x`"
-        )
+        raise KeyMissing(f"the X API key is no bearer token; set a working one with {HOW_TO_SET}")
     return key
 
 

@@ -12,13 +12,14 @@ from headwater.fetch.response import MAX_HOLD_SECONDS, retry_after_seconds
 from headwater.fetch.storable import storable_line
 
 CREDITS_HOLD_SECONDS = 3600.0  # somebody must pay first; then it shall not take a day
+HOW_TO_SET = "`headwater keys set x --user NAME` or PUT /api/users/NAME/api-keys/x"
 USAGE_CAP_HOLD_SECONDS = 86400.0  # monthly caps: the reset in 15 minutes is another limit's
 
 _MAX_SAID = 200
 _UNIX_SECONDS = re.compile(r"[0-9]{1,12}")
 _DAILY_LIMITS = ("x-app-limit-24hour", "x-user-limit-24hour")
 _SENTENCES = {
-    401: "X does not accept the API key; set a working one with `headwater keys set x`",
+    401: f"X does not accept the API key; set a working one with {HOW_TO_SET}",
     402: "X asks for payment: the API account has no credits left",
     403: "X does not allow this with the API key",
     404: "X has no such timeline",

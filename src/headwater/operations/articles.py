@@ -22,6 +22,7 @@ class Marking:
 
     marked: int
     already: int
+    missing: tuple[str, ...] = ()  # are not there, where those are skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,24 @@ async def aggregate(store: Store, podcast: Podcast, now: datetime, policy: Polic
 
 
 async def mark_processed(
-    store: Store, podcast: Podcast, article_ids: Sequence[str], now: datetime
+    store: Store,
+    podcast: Podcast,
+    article_ids: Sequence[str],
+    now: datetime,
+    *,
+    skip_missing: bool = False,
 ) -> Marking:
-    """Mark articles as done with, all of them or, if one is not the podcast's, none (A3)."""
-    marked = await store.articles.mark_processed(podcast.id, article_ids, now)
-    return Marking(marked, already=len(set(article_ids)) - marked)
+    """Mark articles as done with, all of them or, if one is not the podcast's, none (A3).
+
+    Where missing ones are skipped, the others are marked all the same.
+    """
+    missing: Sequence[str] = ()
+    if skip_missing:
+        marked, missing = await store.articles.mark_present(podcast.id, article_ids, now)
+    else:
+        marked = await store.articles.mark_processed(podcast.id, article_ids, now)
+    already = len(set(article_ids)) - marked - len(missing)
+    return Marking(marked, already, tuple(missing))
 
 
 async def mark_one_processed(

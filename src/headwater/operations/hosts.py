@@ -1,7 +1,7 @@
 """Hosts as people see them: what is watched there, and how their lanes stand right now."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from headwater.engine.lanes import NULL_LANE
@@ -63,12 +63,13 @@ class HostCard:
 
 @dataclass(frozen=True, slots=True)
 class HostsSeen:
-    """The hosts of one user's sources, or of everybody's, in a running service."""
+    """The hosts of one user's sources, or of everybody's, in a running service: for one look."""
 
     store: Store
     service: Service
     policy: Policy
     owner: str | None  # None: everybody's
+    _counted: dict[str, list[HostTally]] = field(default_factory=dict)  # for this one look
 
     async def page(self, limit: int, *, after: str = "", now: datetime) -> list[HostView]:
         """Hosts in order, behind a given one."""
@@ -85,9 +86,12 @@ class HostsSeen:
             for lane in (*lanes.in_flight(), *held, *waiting)
             if lane != NULL_LANE and self._is_seen(lane)
         ]
-        # an administrator sees them all, others have to find theirs among them
-        most = limit if self.owner is None else _LOOKED_AT
-        return (await self._views(list(dict.fromkeys(names))[:most], now))[:limit]
+        names = list(dict.fromkeys(names))[:_LOOKED_AT]
+        found: list[HostView] = []
+        while names and len(found) < limit:  # others than administrators have to find theirs
+            found += await self._views(names[:limit], now)
+            names = names[limit:]
+        return found[:limit]
 
     async def causes(self, views: Sequence[HostView]) -> Mapping[str, Sequence[tuple[str, int]]]:
         """Of what kinds the last failures on these hosts were, the most frequent first."""
@@ -116,16 +120,22 @@ class HostsSeen:
         return HostCard(views[0], tuple(answers))
 
     async def _views(self, names: Sequence[str], now: datetime) -> list[HostView]:
-        by_host: dict[str, list[HostTally]] = {name: [] for name in names}
-        for tally in await self.store.hosts.tallies(names, owner=self.owner):
-            by_host[tally.host].append(tally)
+        by_host = await self._tallies(names)
         polled = self.service.lanes.in_flight()
-        lanes = {host: self._lanes_of(host) for host, found in by_host.items() if found}
+        lanes = {host: self._lanes_of(host) for host in names if by_host[host]}
         ids = [polled[lane] for own in lanes.values() for lane in own if lane in polled]
         # all in one look: at full speed most hosts are being asked
         subjects = await self.store.sources.subjects(ids) if ids else {}
         underway = {lane: self._in_flight(subjects.get(id_)) for lane, id_ in polled.items()}
         return [self._view(host, by_host[host], own, underway, now) for host, own in lanes.items()]
+
+    async def _tallies(self, names: Sequence[str]) -> Mapping[str, Sequence[HostTally]]:
+        """What is watched on these hosts; one that may have very many sources is counted once."""
+        new: dict[str, list[HostTally]] = {name: [] for name in names if name not in self._counted}
+        for tally in await self.store.hosts.tallies(list(new), owner=self.owner) if new else ():
+            new[tally.host].append(tally)
+        self._counted.update(new)
+        return self._counted
 
     def _view(
         self,

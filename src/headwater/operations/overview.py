@@ -135,7 +135,7 @@ async def missing_key(store: Store, source: Source, user_id: str) -> str | None:
     if source.type is not SourceType.TWITTER or "x" in await store.people.key_providers(user_id):
         return None
     user = "" if user_id == DEFAULT else f" --user {(await store.people.user(user_id)).name}"
-    return f"`headwater{user} keys set x` stores one"
+    return f"`headwater{user} keys set x` stores one, as does PUT /api/users/{user_id}/api-keys/x"
 
 
 async def _subject(store: Store, source_id: str) -> Subject:

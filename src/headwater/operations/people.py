@@ -12,20 +12,21 @@ from headwater.store import Store
 from headwater.vault import Vault
 
 PROVIDERS = ("x",)
+MAX_AGE_DAYS = 100_000
 DEFAULT = "default"  # the user and the podcast that every database starts with
 _MAX_NAME = 200
 
 
 async def add_user(store: Store, name: str, now: datetime) -> User:
     """Store a new user."""
-    user = User(id=str(uuid.uuid4()), name=one_line_name(name), created_at=now)
+    user = User(id=str(uuid.uuid4()), name=_name_for_paths(name), created_at=now)
     await store.people.add_user(user)
     return user
 
 
 async def rename_user(store: Store, user: User, name: str) -> User:
     """Give a user another name."""
-    renamed = replace(user, name=one_line_name(name))
+    renamed = replace(user, name=_name_for_paths(name, before=user.name))
     await store.people.rename_user(renamed)
     return renamed
 
@@ -61,7 +62,7 @@ async def add_podcast(
     podcast = Podcast(
         id=str(uuid.uuid4()),
         user_id=user.id,
-        name=one_line_name(name),
+        name=_name_for_paths(name),
         created_at=now,
         max_article_age_days=_days(max_article_age_days),
         dedupe_across_sources=dedupe_across_sources,
@@ -83,7 +84,7 @@ async def edit_podcast(
     own_age = None if default_article_age else podcast.max_article_age_days
     changed = replace(
         podcast,
-        name=podcast.name if name is None else one_line_name(name),
+        name=podcast.name if name is None else _name_for_paths(name, before=podcast.name),
         max_article_age_days=own_age
         if max_article_age_days is None
         else _days(max_article_age_days),
@@ -151,7 +152,17 @@ def one_line_name(name: str) -> str:
     return name
 
 
+def _name_for_paths(name: str, *, before: str | None = None) -> str:
+    """A name that can stand in an address; one that is there already stays as it is."""
+    name = one_line_name(name)
+    if name != before and ("/" in name or name in (".", "..")):
+        told = "a name stands in addresses, so it has no slash and is not just dots"
+        raise UsageError(told, field="name")
+    return name
+
+
 def _days(days: int | None) -> int | None:
-    if days is not None and not 1 <= days <= 36_500:
-        raise UsageError("maxArticleAgeDays must be between 1 and 36500", field="maxArticleAgeDays")
+    if days is not None and not 1 <= days <= MAX_AGE_DAYS:
+        told = f"maxArticleAgeDays must be between 1 and {MAX_AGE_DAYS:,}"
+        raise UsageError(told, field="maxArticleAgeDays")
     return days

@@ -13,6 +13,7 @@ from headwater.engine.service import MANUAL_WAIT_SECONDS, Service
 from headwater.errors import HeadwaterError, OnHold
 from headwater.model import (
     FailureType,
+    Hold,
     Outcome,
     OutcomeKind,
     PollRecord,
@@ -39,6 +40,7 @@ class PollReport:
     skipped: dict[SkipReason, int]
     status: int | None
     failure_type: FailureType | None
+    failure_kind: str | None  # `404`, `DNS`, `hold`, ...
     error: str | None
     duration_ms: int
 
@@ -53,6 +55,7 @@ def report_of(outcome: Outcome) -> PollReport:
         skipped=dict(outcome.skipped),
         status=outcome.status,
         failure_type=None if failure is None else failure.type,
+        failure_kind=None if failure is None else failure.kind,
         error=None if failure is None else failure.message,
         duration_ms=outcome.duration_ms,
     )
@@ -156,7 +159,7 @@ async def _refusal(
     holds = (current.source.hold, (await store.hosts.get(lane)).hold)
     for hold in holds:
         if hold is not None and hold_seconds(hold, now) > 0:
-            return _refused(current.source, classify(OnHold(hold.until, hold.reason)).message)
+            return _on_hold(current.source, hold)
     return None
 
 
@@ -184,7 +187,7 @@ def _held(service: Service, subject: Subject) -> PollReport | None:
     hold = service.gates.hold_of(lane)
     if hold is None or service.lanes.in_flight().get(lane) == subject.source.id:
         return None
-    return _refused(subject.source, classify(OnHold(hold.until, hold.reason)).message)
+    return _on_hold(subject.source, hold)
 
 
 def _reported(source: Source, record: PollRecord) -> PollReport:
@@ -195,12 +198,18 @@ def _reported(source: Source, record: PollRecord) -> PollReport:
         skipped=dict(record.skipped),
         status=record.status,
         failure_type=record.failure_type,
+        failure_kind=record.failure_kind,
         error=record.error,
         duration_ms=record.duration_ms,
     )
 
 
-def _refused(source: Source, message: str) -> PollReport:
+def _on_hold(source: Source, hold: Hold) -> PollReport:
+    failure = classify(OnHold(hold.until, hold.reason))
+    return _refused(source, failure.message, kind=failure.kind)
+
+
+def _refused(source: Source, message: str, *, kind: str | None = None) -> PollReport:
     return PollReport(
         source=source,
         outcome=OutcomeKind.FAILED,
@@ -208,6 +217,7 @@ def _refused(source: Source, message: str) -> PollReport:
         skipped={},
         status=None,
         failure_type=FailureType.TRANSIENT,
+        failure_kind=kind,
         error=message,
         duration_ms=0,
     )

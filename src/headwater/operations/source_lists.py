@@ -55,10 +55,16 @@ async def source_list(
     )
     total = None
     if not many:
-        is_all = request.wanted == everything
-        total = there if is_all else await store.sources.count_up_to(request.wanted, MANY)
+        total = there if request.wanted == everything else await _total(store, request, listing)
     cards = await _cards(store, podcast, listing, now, policy)
     return SourceList(cards, listing.next, order, orders, total, there == 0)
+
+
+async def _total(store: Store, request: Request, listing: Listing) -> int:
+    """How many sources fit, of which a page is known: a list of one page counts itself."""
+    if request.after is None and listing.next is None:
+        return len(listing.sources)
+    return await store.sources.count_up_to(request.wanted, MANY)
 
 
 async def how_many(store: Store, wanted: SourceFilter) -> int | None:

@@ -12,10 +12,18 @@ from functools import partial
 from headwater.clock import Clock
 from headwater.errors import LocalFault, Stopping, TooExpensive, TooMany, TooMuch, UsageError
 from headwater.fetch.parsers import Parsers
+from headwater.fetch.x import user_name
 from headwater.model import Podcast, Source, SourceType
-from headwater.operations.sources import MAX_LABEL, SourceSettings, new_source, refuse_too_many
+from headwater.operations.sources import (
+    MAX_LABEL,
+    SourceSettings,
+    new_source,
+    refuse_too_many,
+    type_of_url,
+)
 from headwater.rules.failure import one_line
 from headwater.rules.opml import Outline, write_opml
+from headwater.rules.urls import plain_spelling
 from headwater.store import Store
 from headwater.store.rows import to_ms
 from headwater.store.sources import SourceFilter
@@ -63,9 +71,10 @@ class Imports:
         async with self._share_of(podcast.user_id):
             async with self._turn:
                 outlines = await self._read(data)
-            urls = [outline.url.strip() for outline in outlines]
+            wanted = await _told_apart(outlines)
+            urls = [spelling for one in wanted for spelling in one.spellings]
             watched = await self._store.subscriptions.watched(podcast.id, urls)
-            plan = await _planned(outlines, podcast.id, watched, self._clock.now())
+            plan = await _planned(wanted, podcast.id, watched, self._clock.now())
             return await self._carried_out(plan, podcast)
 
     @asynccontextmanager
@@ -116,6 +125,22 @@ async def export_opml(store: Store, podcast: Podcast, now: datetime) -> bytes:
     return await asyncio.to_thread(write_opml, outlines, title=podcast.name, created=now)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A line of a list and what it means, in whatever spelling."""
+
+    outline: Outline
+    url: str
+    type: SourceType
+    spellings: tuple[str, ...]  # under which it may be watched already; the last one tells all
+
+    @classmethod
+    def of(cls, outline: Outline) -> "_Wanted":
+        url = outline.url.strip()
+        type_ = _type(outline, url)
+        return cls(outline, url, type_, tuple(dict.fromkeys((url, *_other_spellings(url, type_)))))
+
+
 class _Plan:
     """What shall become of each line of a list, and the sources that are new."""
 
@@ -125,49 +150,69 @@ class _Plan:
         self._podcast_id = podcast_id
         self._known = dict(watched)
 
-    def judge(self, outlines: Sequence[Outline], now: datetime) -> None:
+    def judge(self, some: Sequence[_Wanted], now: datetime) -> None:
         """Decide on the next lines; the first of them is as old as `now` says."""
-        for index, outline in enumerate(outlines):
+        for index, wanted in enumerate(some):
             # a millisecond apart, so that they are listed in the order of the file
             created_at = now + timedelta(milliseconds=index)
-            line, source = _line(outline, self._podcast_id, self._known, created_at)
+            line, source = _line(wanted, self._podcast_id, self._known, created_at)
             self.lines.append(line)
             if source is not None:
-                self._known[source.url] = source.id
+                self._known |= dict.fromkeys((wanted.url, wanted.spellings[-1]), source.id)
                 self.new.append(source)
 
 
-async def _planned(
-    outlines: Sequence[Outline], podcast_id: str, watched: Mapping[str, str], now: datetime
-) -> _Plan:
-    plan = _Plan(podcast_id, watched)
+async def _told_apart(outlines: Sequence[Outline]) -> list[_Wanted]:
+    found: list[_Wanted] = []
     for first in range(0, len(outlines), _JUDGED_AT_ONCE):
         some = outlines[first : first + _JUDGED_AT_ONCE]
-        since = now - timedelta(milliseconds=len(outlines) - first)
+        found += await asyncio.to_thread(list, map(_Wanted.of, some))
+    return found
+
+
+async def _planned(
+    lines: Sequence[_Wanted], podcast_id: str, watched: Mapping[str, str], now: datetime
+) -> _Plan:
+    plan = _Plan(podcast_id, watched)
+    for first in range(0, len(lines), _JUDGED_AT_ONCE):
+        some = lines[first : first + _JUDGED_AT_ONCE]
+        since = now - timedelta(milliseconds=len(lines) - first)
         await asyncio.to_thread(partial(plan.judge, some, since))
     return plan
 
 
 def _line(
-    outline: Outline, podcast_id: str, known: Mapping[str, str], now: datetime
+    wanted: _Wanted, podcast_id: str, known: Mapping[str, str], now: datetime
 ) -> tuple[Imported, Source | None]:
-    url = outline.url.strip()
-    if url in known:
-        return Imported(url, ImportOutcome.EXISTS, known[url]), None
-    label = outline.title[:MAX_LABEL] if outline.title else None
-    wanted = SourceSettings(type=_type(outline.type), url=url, label=label)
+    url, title = wanted.url, wanted.outline.title
+    there = next((known[one] for one in wanted.spellings if one in known), None)
+    if there is not None:
+        return Imported(url, ImportOutcome.EXISTS, there), None
+    label = title[:MAX_LABEL] if title else None
+    settings = SourceSettings(type=wanted.type, url=url, label=label)
     try:
-        source = new_source(podcast_id, wanted, now)
+        source = new_source(podcast_id, settings, now)
     except UsageError as error:
         return Imported(url, ImportOutcome.REJECTED, error=one_line(error)), None
     return Imported(url, ImportOutcome.ADDED, source.id), source
 
 
-def _type(name: str | None) -> SourceType:
+def _type(outline: Outline, url: str) -> SourceType:
+    """What a file says beyond `rss`, which says nothing there; else what the URL tells."""
+    if outline.type in (SourceType.WEBSITE, SourceType.TWITTER):
+        return SourceType(outline.type)
+    return type_of_url(url) or SourceType.RSS
+
+
+def _other_spellings(url: str, type_: SourceType) -> tuple[str, ...]:
+    if type_ is not SourceType.TWITTER:
+        return (plain_spelling(url),)
     try:
-        return SourceType(name or SourceType.RSS)
-    except ValueError:
-        return SourceType.RSS
+        name = user_name(url)
+    except UsageError:  # which is told where it is judged
+        return ()
+    sites = (f"https://{host}/{name}" for host in ("x.com", "twitter.com"))
+    return (name, f"@{name}", *sites, f"@{name.lower()}")
 
 
 def _corrected(line: Imported, added_meanwhile: Mapping[str, str]) -> Imported:

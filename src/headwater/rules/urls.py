@@ -4,7 +4,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 import idna
 
@@ -117,6 +117,24 @@ def url_host(url: str) -> str | None:
         return parse_url(url).host
     except BadUrl:
         return None
+
+
+def plain_spelling(url: str) -> str:
+    """The URL as most people would write it, to tell whether two are the same.
+
+    Scheme and host in lower case, no port that goes without saying, no fragment.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        return url
+    user_info, at, place = parts.netloc.rpartition("@")
+    scheme, host = parts.scheme.lower(), place.lower()
+    if port is not None and port == _DEFAULT_PORTS.get(scheme):
+        host = host.rpartition(":")[0]
+    path = parts.path or ("/" if host else "")
+    return urlunsplit((scheme, f"{user_info}{at}{host}", path, parts.query, ""))
 
 
 def is_address(host: str) -> bool:

@@ -110,6 +110,12 @@ class Articles:
             lambda s: _mark_processed(s, podcast_id, article_ids, now)
         )
 
+    async def mark_present(
+        self, podcast_id: str, article_ids: Sequence[str], now: datetime
+    ) -> tuple[int, Sequence[str]]:
+        """Mark those that there are; how many were not marked before, and which are missing."""
+        return await self._database.write(lambda s: _mark_present(s, podcast_id, article_ids, now))
+
     async def counts(self, source_ids: Sequence[str]) -> Mapping[str, int]:
         """How many articles each of these sources has."""
         return await self._database.read(lambda s: count_by_source(s, "articles", source_ids))
@@ -169,6 +175,15 @@ def _with_posts(session: Session, rows: Sequence[Row]) -> list[Article]:
 def _mark_processed(
     session: Session, podcast_id: str, article_ids: Sequence[str], now: datetime
 ) -> int:
+    marked, missing = _mark_present(session, podcast_id, article_ids, now)
+    if missing:  # and the transaction takes the others back
+        raise NotFound(f"there is no article {missing[0]}")
+    return marked
+
+
+def _mark_present(
+    session: Session, podcast_id: str, article_ids: Sequence[str], now: datetime
+) -> tuple[int, Sequence[str]]:
     params = {
         "ids": session.array(article_ids),
         "podcast": podcast_id,
@@ -176,11 +191,9 @@ def _mark_processed(
     }
     mine = f"{session.among('id', 'ids')} AND podcast_id = :podcast"
     found = {row[0] for row in session.fetch(f"SELECT id FROM articles WHERE {mine}", params)}
-    for article_id in article_ids:
-        if article_id not in found:
-            raise NotFound(f"there is no article {article_id}")
-    return session.execute(
+    marked = session.execute(
         f"""UPDATE articles SET is_processed = TRUE, processed_at = :now
         WHERE NOT is_processed AND {mine}""",
         params,
     )
+    return marked, [one for one in dict.fromkeys(article_ids) if one not in found]

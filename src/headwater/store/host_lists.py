@@ -10,7 +10,9 @@ from headwater.store import polls
 from headwater.store.database import Row, Session
 from headwater.store.rows import SOURCE_COLUMNS, columns, from_ms, source_from
 
-_OWNED = "EXISTS (SELECT 1 FROM podcasts p WHERE p.id = s.podcast_id AND p.user_id = :owner)"
+# For many sources, with the podcasts gathered once; and for the first that is met along an index.
+_OWNED = "s.podcast_id IN (SELECT p.id FROM podcasts p WHERE p.user_id = :owner)"
+_IS_OWNED = "EXISTS (SELECT 1 FROM podcasts p WHERE p.id = s.podcast_id AND p.user_id = :owner)"
 # All of them: from host to host along the index, over the many sources that one host may have.
 _NAMES = """
     WITH RECURSIVE names (host, place) AS (
@@ -83,7 +85,7 @@ def names(session: Session, owner: str | None, after: str, limit: int) -> list[s
     elif session.fetch(_COUNT_UP_TO, {"owner": owner, "most": _FEW})[0][0] < _FEW:
         sql = _NAMES_OF_FEW
     else:
-        sql = _NAMES.format(owned=f"AND {_OWNED}")
+        sql = _NAMES.format(owned=f"AND {_IS_OWNED}")
     return [row[0] for row in session.fetch(sql, params)]
 
 

@@ -1,6 +1,8 @@
 """Which sources a person wants to see, and the conditions that find them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from headwater.model import Health, SourceType
 from headwater.rules.lines import lowered
@@ -12,7 +14,8 @@ _HEALTH = {
     Health.NEW: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NULL",
     Health.OK: "s.enabled AND s.consecutive_failures <= 0 AND s.last_success_at IS NOT NULL",
 }
-_SMALL_IN_ASCII = "\u0130\u212a"  # letters beyond ASCII whose small ones are not
+_BEYOND_ASCII = range(0x80, 0x20000)  # where letters are that have small ones
+_MOST_SOUGHT = 2  # capital letters that are looked for one by one
 _COLUMNS = ("s.url", "s.label")  # where text is looked for
 
 
@@ -39,8 +42,8 @@ def conditions_of(wanted: SourceFilter, kind: str) -> tuple[list[str], dict[str,
         "url": ("s.url = :url", wanted.url),
     }
     if wanted.text is not None:
-        pattern = f"%{like(lowered(wanted.text))}%"
-        named["text"] = (_has_text(kind, is_ascii=wanted.text.isascii()), pattern)
+        small = lowered(wanted.text)
+        named["text"] = (_has_text(kind, small), f"%{like(small)}%")
     given = {name: pair for name, pair in named.items() if pair[1] is not None}
     conditions = [sql for sql, _ in given.values()]
     if wanted.health is not None:
@@ -48,17 +51,35 @@ def conditions_of(wanted: SourceFilter, kind: str) -> tuple[list[str], dict[str,
     return conditions, {name: value for name, (_, value) in given.items()}
 
 
-def _has_text(kind: str, *, is_ascii: bool) -> str:
+def _has_text(kind: str, small: str) -> str:
     """The condition that URL or label has a text in it, in whatever case."""
     found = "lower({0}) LIKE :text ESCAPE '!'"
     if kind == "sqlite":
         # LIKE takes ASCII letters for small ones itself. Our own function is called for what may
         # need it alone: every call has to win the interpreter back from the event loop.
-        letters = _SMALL_IN_ASCII if is_ascii else "^ -~"
-        found = f"{{0}} GLOB '*[{letters}]*' AND lowered({{0}}) LIKE :text ESCAPE '!'"
-        if is_ascii:
-            found = f"{{0}} LIKE :text ESCAPE '!' OR {found}"
+        found = "{0} LIKE :text ESCAPE '!'"
+        if capitals := "".join(_capitals().get(letter, "") for letter in sorted(set(small))):
+            found = f"{found} OR {_has_any(capitals)} AND lowered({{0}}) LIKE :text ESCAPE '!'"
     return f"({' OR '.join(found.format(column) for column in _COLUMNS)})"
+
+
+def _has_any(capitals: str) -> str:
+    """The condition that a column may have one of these letters, all of them beyond ASCII."""
+    if len(capitals) <= _MOST_SOUGHT:
+        sought = [f"instr({{0}}, '{letter}')" for letter in capitals]
+        return f"({' OR '.join(sought)})"
+    return "length(CAST({0} AS BLOB)) > length({0})"
+
+
+@cache
+def _capitals() -> Mapping[str, str]:
+    """The letters beyond ASCII that become a given small one."""
+    letters = "".join(map(chr, _BEYOND_ASCII))
+    found: dict[str, str] = {}
+    for capital, small in zip(letters, lowered(letters), strict=True):
+        if capital != small:
+            found[small] = found.get(small, "") + capital
+    return found
 
 
 def like(text: str) -> str:

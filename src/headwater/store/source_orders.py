@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headwater.model import Source
-from headwater.store.database import Session
+from headwater.store.database import Row, Session
 from headwater.store.rows import SOURCE_COLUMNS, columns, source_from
 from headwater.store.source_filter import SourceFilter, conditions_of
 
@@ -34,6 +34,9 @@ _KEYS = {
     SourceOrder.FAILURES: "s.consecutive_failures",
 }
 _DESCENDING = (SourceOrder.NEWEST, SourceOrder.POLLED, SourceOrder.FAILURES)
+_STEPS = 2000  # along an index, in search of a page
+_END_OF_WALK = "SELECT url FROM sources WHERE url >= :start ORDER BY url LIMIT 1 OFFSET :steps"
+_SORT_ALONG = "SELECT set_config('enable_incremental_sort', :state, TRUE)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +57,68 @@ def listed(
     many: bool,
 ) -> Listing:
     """Sources that fit, behind a place; `many`: the podcast has more than are quickly sorted."""
-    key = _KEYS[order]
-    compared, direction = ("<", " DESC") if order in _DESCENDING else (">", "")
-    conditions, params = conditions_of(wanted, session.kind)
-    if after is not None:
-        conditions.append(f"({key}, s.id) {compared} (:after_key, :after_id)")
-        params |= {"after_key": after[0], "after_id": after[1]}
-    sql = f"""SELECT {columns(SOURCE_COLUMNS, "s")}, {key}
-        FROM sources AS s {_index(session, wanted, order, many=many)}
-        WHERE {" AND ".join(conditions) or "TRUE"}
-        ORDER BY {key}{direction}, s.id{direction} LIMIT :limit"""
-    if session.kind == "postgres" and many and order is SourceOrder.URL:
-        # along the index, whose URLs are all but unique, instead of sorting the whole podcast
-        session.fetch("SELECT set_config('enable_incremental_sort', 'on', TRUE)")
-    rows = session.fetch(sql, params | {"limit": limit + 1})
+    wish = _Wish(wanted, order, limit, after)
+    rows, index = None, ""
+    if many and order is SourceOrder.URL and wanted.host is None:
+        rows = _met_by_url(session, wish)
+        index = "sources_podcast" if wanted.podcast_id is not None else ""
+    if rows is None:
+        rows = session.fetch(*wish.query(session.kind, index))
     sources = [source_from(row[:-1]) for row in rows[:limit]]
     more = len(rows) > limit
     return Listing(sources, (rows[limit - 1][-1], sources[-1].id) if more else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A page of a list that somebody wants."""
+
+    wanted: SourceFilter
+    order: SourceOrder
+    limit: int
+    after: Place | None
+
+    def query(
+        self, kind: str, index: str = "", *, upto: str | None = None
+    ) -> tuple[str, dict[str, object]]:
+        """The statement for one row more than the page has, and what is bound in it."""
+        key = _KEYS[self.order]
+        compared, direction = ("<", " DESC") if self.order in _DESCENDING else (">", "")
+        conditions, params = conditions_of(self.wanted, kind)
+        if self.after is not None:
+            conditions.append(f"({key}, s.id) {compared} (:after_key, :after_id)")
+            params |= {"after_key": self.after[0], "after_id": self.after[1]}
+        if upto is not None:
+            conditions.append(f"{key} <= :upto")
+            params["upto"] = upto
+        if self.wanted.host is not None:
+            index = "sources_host"
+        # SQLite keeps no statistics to go by
+        indexed = f"INDEXED BY {index}" if kind == "sqlite" and index else ""
+        sql = f"""SELECT {columns(SOURCE_COLUMNS, "s")}, {key} FROM sources AS s {indexed}
+            WHERE {" AND ".join(conditions) or "TRUE"}
+            ORDER BY {key}{direction}, s.id{direction} LIMIT :limit"""
+        return sql, params | {"limit": self.limit + 1}
+
+
+def _met_by_url(session: Session, wish: _Wish) -> list[Row] | None:
+    """A page by URL, met on a walk along the index; None: it is not full after a long one.
+
+    Then what fits is rare. To sort all of it takes less than to walk on, which would look every
+    source of everybody up by itself.
+    """
+    params = {"start": "" if wish.after is None else wish.after[0], "steps": _STEPS}
+    ends = session.fetch(_END_OF_WALK, params)
+    upto = ends[0][0] if ends else None
+    is_postgres = session.kind == "postgres"
+    if is_postgres:  # along the index, whose URLs are all but unique, instead of sorting
+        session.fetch(_SORT_ALONG, {"state": "on"})
+    rows = session.fetch(*wish.query(session.kind, "sources_url", upto=upto))
+    if upto is None or len(rows) > wish.limit:
+        return rows
+    if is_postgres:
+        session.fetch(_SORT_ALONG, {"state": "off"})
+    return None
 
 
 def count_up_to(session: Session, wanted: SourceFilter, most: int) -> int:
@@ -79,12 +127,3 @@ def count_up_to(session: Session, wanted: SourceFilter, most: int) -> int:
     sql = f"""SELECT count(*) FROM (SELECT 1 FROM sources AS s
         WHERE {" AND ".join(conditions) or "TRUE"} LIMIT :most) AS counted"""
     return int(session.fetch(sql, params | {"most": most})[0][0])
-
-
-def _index(session: Session, wanted: SourceFilter, order: SourceOrder, *, many: bool) -> str:
-    """Which index SQLite shall use: it keeps no statistics, and would go by the podcast's."""
-    if session.kind != "sqlite":
-        return ""
-    if wanted.host is not None:
-        return "INDEXED BY sources_host"
-    return "INDEXED BY sources_url" if many and order is SourceOrder.URL else ""

@@ -19,18 +19,19 @@ _CHART = Markup(
     '<title id="{1}-title">{2}</title><desc id="{1}-told">{3}</desc>{4}{5}{6}</svg>'
 )
 _PART = Markup('<rect class="{0}" x="{1}%" width="{2}%" y="{3}" height="{4}"/>')
-_GROUP = Markup("<g{0}>{1}<title>{2}</title></g>")
+_GROUP = Markup("<g>{0}<title>{1}</title></g>")
+_MOMENT = Markup('<g>{0}<title data-moments="">{1}</title></g>')
 _RULER = Markup(
     '<line class="axis" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
     '<text x="-8" y="{1}" text-anchor="end">{2}</text>'
 )
-_TICK = Markup('<text x="{0}%" y="{1}" text-anchor="{2}">{3}</text>')
-_STRIP = Markup('<svg class="marks" viewBox="0 0 {0} {1}" width="{0}" height="{1}"{2}>{3}</svg>')
+_TICK = Markup('<text class="{0}" x="{1}%" y="{2}" text-anchor="{3}">{4}</text>')
+_STRIP = Markup(
+    '<svg class="marks" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img"'
+    ' aria-label="{2}">{3}</svg>'
+)
 _MARK = Markup('<rect class="{0}" x="{1}" y="{2}" width="6" height="{3}" rx="1.5"/>')
 _GAP = Markup('<rect class="gap" x="{0}" y="10" width="6" height="4"/>')
-_NAMED = Markup(' role="img" aria-label="{0}"')
-_REACHED = Markup(' role="img" tabindex="0" aria-label="{0}"')
-_LISTED = Markup(' role="group" aria-label="{0}"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,14 @@ def round_top(highest: int) -> int:
     return next(top * size for top in _TOPS if top * size >= highest)
 
 
-def marks(polls: Sequence[PollRecord], *, reachable: bool = False) -> Markup:
+def marks(polls: Sequence[PollRecord]) -> Markup:
     """A strip of coloured marks, one per poll, oldest first; `polls` are newest first.
 
-    Each says what came of it when pointed at, and with `reachable` when the keyboard gets there.
+    Each says what came of it when pointed at.
     """
-    failed = sum(poll.outcome is OutcomeKind.FAILED for poll in polls)
-    told = f"the last {len(polls)} polls, {failed} of them failed" if polls else "no poll yet"
-    drawn = (_mark(poll, 1 + n * _STEP, reachable) for n, poll in enumerate(reversed(polls)))
-    role = (_LISTED if reachable else _NAMED).format(told)
-    return _STRIP.format(max(len(polls), 1) * _STEP, _TALL, role, _joined(drawn))
+    drawn = (_mark(poll, 1 + n * _STEP) for n, poll in enumerate(reversed(polls)))
+    width = max(len(polls), 1) * _STEP
+    return _STRIP.format(width, _TALL, _polls_told(polls), _joined(drawn))
 
 
 def poll_told(poll: PollRecord) -> str:
@@ -107,7 +106,7 @@ def _bar(
             parts.append(_part(name, x, width, base, part * scale))
     # the whole column answers a pointer, however low its bar is
     parts.append(_part("column", band * place, band, 0, floor))
-    return _GROUP.format("", _joined(parts), bar.told)
+    return _GROUP.format(_joined(parts), bar.told)
 
 
 def _part(name: str, *numbers: float) -> Markup:
@@ -116,16 +115,26 @@ def _part(name: str, *numbers: float) -> Markup:
 
 def _tick(text: str, place: int, last: int, height: int) -> Markup:
     anchor = {0: "start", last: "end"}.get(place, "middle")
-    return _TICK.format(f"{100 * place / max(last, 1):.2f}", height - 5, anchor, text)
+    kind = "minor" if place % 2 else "major"  # where it is narrow, there is no room for all
+    return _TICK.format(kind, f"{100 * place / max(last, 1):.2f}", height - 5, anchor, text)
 
 
-def _mark(poll: PollRecord, x: int, reachable: bool) -> Markup:
+def _polls_told(polls: Sequence[PollRecord]) -> str:
+    failed = sum(poll.outcome is OutcomeKind.FAILED for poll in polls)
+    match len(polls):
+        case 0:
+            return "no poll yet"
+        case 1:
+            return "the last poll, which failed" if failed else "the last poll, which did not fail"
+    return f"the last {len(polls)} polls, {failed or 'none'} of them failed"
+
+
+def _mark(poll: PollRecord, x: int) -> Markup:
     tall = _LOW if poll.outcome is OutcomeKind.UNCHANGED else _TALL
     drawn = _MARK.format(poll.outcome.value, x, _TALL - tall, tall)
     if poll.outcome is OutcomeKind.FAILED:
         drawn += _GAP.format(x)
-    told = poll_told(poll)
-    return _GROUP.format(_REACHED.format(told) if reachable else "", drawn, told)
+    return _MOMENT.format(drawn, poll_told(poll))
 
 
 def _joined(pieces: Iterable[Markup]) -> Markup:

@@ -46,6 +46,15 @@ class BackoffStep:
     is_current: bool
     is_cap: bool
 
+    @property
+    def words(self) -> str:
+        """After which failures it is that long."""
+        if self.failures == 0:
+            return "no failure"
+        if self.is_cap:
+            return f"{self.failures} or more failures"
+        return "1 failure" if self.failures == 1 else f"{self.failures} failures"
+
 
 @dataclass(frozen=True, slots=True)
 class LanePicture:

@@ -1,18 +1,14 @@
 """Adds the dashboard to the API's application."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from fastapi import APIRouter, FastAPI
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import Response
-
-from headwater.api.callers import FOR_PROGRAMS
 from headwater.app import App
 from headwater.engine.events import EventKind
 from headwater.engine.service import Service
 from headwater.web.accounts import account_routes
 from headwater.web.adding import adding_routes
 from headwater.web.content import content_routes
+from headwater.web.error_pages import told_as_page
 from headwater.web.hosts import host_page_routes
 from headwater.web.importing import import_routes
 from headwater.web.login import login_routes
@@ -22,8 +18,6 @@ from headwater.web.source import source_page_routes
 from headwater.web.sources import source_list_routes
 from headwater.web.static_files import static_routes
 
-Handler = Callable[[Request, Any], Response | Awaitable[Response]]
-
 
 def add_pages(api: FastAPI, app: App, service: Service) -> None:
     """Serve the dashboard beside the API, behind the same guards."""
@@ -32,7 +26,7 @@ def add_pages(api: FastAPI, app: App, service: Service) -> None:
     for routes in screens(app, service, pages):
         api.include_router(routes)
     for kind, handler in list(api.exception_handlers.items()):
-        api.exception_handlers[kind] = _told_as_page(pages, handler)
+        api.exception_handlers[kind] = told_as_page(app.store, pages, handler)
 
 
 def screens(app: App, service: Service, pages: Pages) -> tuple[APIRouter, ...]:
@@ -49,18 +43,3 @@ def screens(app: App, service: Service, pages: Pages) -> tuple[APIRouter, ...]:
         source_list_routes(app, service, pages),
         source_page_routes(app, service, pages),
     )
-
-
-def _told_as_page(pages: Pages, handler: Handler) -> Handler:
-    """Show what went wrong as a page where a person looks, as a document where a program does."""
-
-    async def told(request: Request, error: Exception) -> Response:
-        answer = handler(request, error)
-        answer = answer if isinstance(answer, Response) else await answer
-        if request.url.path.startswith(FOR_PROGRAMS) or "caller" not in request.scope:
-            return answer
-        detail = {404: "There is nothing here.", 500: "Something broke on our side."}
-        message = detail.get(answer.status_code, str(error))
-        return pages.show(request, "error.html", None, status=answer.status_code, message=message)
-
-    return told

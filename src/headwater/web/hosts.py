@@ -43,6 +43,7 @@ def host_page_routes(app: App, service: Service, pages: Pages) -> APIRouter:
         if known is not None:
             return RedirectResponse(f"/hosts/{quote(known, safe='')}", status_code=303)
         busy = [] if cursor else await seen.busy(_LANES_SHOWN, now=now)
+        busy = sorted(busy, key=lambda view: view.host)  # whoever looks on finds each in its place
         found = await seen.page(_PAGE + 1, after=id_in(cursor) or "", now=now)
         views = found[:_PAGE]
         more = cursor_for((views[-1].host,)) if len(found) > _PAGE else None

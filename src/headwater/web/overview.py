@@ -15,7 +15,7 @@ from headwater.engine.timeline import Span
 from headwater.errors import UsageError
 from headwater.model import Health, Podcast
 from headwater.operations.glance import Glance, Glances, Trouble
-from headwater.operations.scheduler import switch_scheduler
+from headwater.operations.scheduler import scheduler_view, switch_scheduler
 from headwater.web.forms import fields_of, one
 from headwater.web.overview_charts import polls_chart, posts_chart
 from headwater.web.place import place_of
@@ -51,7 +51,10 @@ def overview_routes(app: App, service: Service, pages: Pages) -> APIRouter:
         span = Span.DAY if request.query_params.get("span") == Span.DAY else Span.HOUR
         glance = await glances.look(owner, span)
         shown = _shown(glance, place.podcasts, span, paused=service.paused)
-        return pages.show(request, "overview.html", place, empty=False, **shown)
+        scheduler = scheduler_view(service) if place.is_admin else None  # it counts everybody's
+        return pages.show(
+            request, "overview.html", place, empty=False, scheduler=scheduler, **shown
+        )
 
     @routes.post("/scheduler", dependencies=[Depends(need_admin)])
     async def switch(request: Request) -> Response:

@@ -11,6 +11,11 @@ OUTCOME_WORDS = {
     OutcomeKind.UNCHANGED: "nothing new",
     OutcomeKind.FAILED: "failed",
 }
+OUTCOME_TONES = {  # the class of a tag
+    OutcomeKind.STORED: "accent",
+    OutcomeKind.UNCHANGED: "good",
+    OutcomeKind.FAILED: "bad",
+}
 _SKIP_WORDS = {
     SkipReason.ALREADY_SEEN: "seen before",
     SkipReason.DUPLICATE: "with a text that is stored already",

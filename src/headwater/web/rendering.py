@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from headwater import __version__
 from headwater.app import App
 from headwater.engine.service import Service
-from headwater.web import charts, words
+from headwater.web import charts, failure_words, poll_history, words
+from headwater.web.navigation import navigation_at
 from headwater.web.place import Place
 
 # what a page says after something was done; a redirect names one of them
@@ -78,8 +79,12 @@ class Pages:
             "minutes": words.minutes,
             "shown_url": words.shown_url,
             "link": words.link,
-            "cause": words.cause,
+            "cause": failure_words.tag_for,
+            "outage": failure_words.outage_for,
             "seconds": words.seconds,
+            "delay_origin": words.delay_origin,
+            "with_moments": words.with_moments,
+            "duration": poll_history.duration,
             "excerpt": words.excerpt,
             "name_of": words.name_of,
         }
@@ -90,6 +95,8 @@ class Pages:
             "adding_script": _fingerprint("adding.js"),
             "health_words": words.HEALTH_WORDS,
             "marks": charts.marks,
+            "outcome_words": poll_history.OUTCOME_WORDS,
+            "outcome_tones": poll_history.OUTCOME_TONES,
         }
 
     def show(
@@ -107,8 +114,10 @@ class Pages:
         shared: Mapping[str, Any] = {
             "now": now,
             "ago": lambda moment: words.ago(moment, now),
+            "until": lambda moment: words.until(moment, now),
             "path": request.url.path,
             "place": place,
+            "navigation": None if place is None else navigation_at(place, request.url.path),
             "notice": _notice(request),
             "notice_tone": "warn" if request.query_params.get("done") in _TROUBLES else "good",
             "outage": guard.kind,

@@ -15,7 +15,7 @@ from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_origin, lane_of
 from headwater.web.explanation import picture_of
 from headwater.web.place import Place, place_of, source_at
-from headwater.web.poll_history import OUTCOME_WORDS, duration, skips, strip_of
+from headwater.web.poll_history import skips, strip_of
 from headwater.web.rendering import Pages
 from headwater.web.source_forms import SettingsForm, page_url, settings_of, source_action_routes
 from headwater.web.verdict import verdict_of
@@ -74,8 +74,6 @@ async def _content(app: App, service: Service, place: Place, source: Source) -> 
         "defaults": _defaults(policy),
         "ranges": RANGES,
         "longest_label": MAX_LABEL,
-        "outcome_words": OUTCOME_WORDS,
-        "duration": duration,
         "skips": skips,
     }
 

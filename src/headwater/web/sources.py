@@ -102,6 +102,8 @@ def source_list_routes(app: App, service: Service, pages: Pages) -> APIRouter:
         if wish.is_for_all:
             wanted = query.wanted(podcast.id)
             page = await store.sources.find(wanted, limit=_NAMED)
+            if len(page) < _NAMED:  # that is all of them
+                return list(page), len(page)
             return list(page), await source_lists.how_many(store, wanted)
         unknown = await store.sources.first_unknown(podcast.id, wish.ids)
         if unknown is not None:

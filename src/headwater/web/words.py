@@ -1,6 +1,9 @@
 """Moments, lengths and numbers as people say them."""
 
+import re
 from datetime import datetime, timedelta
+
+from markupsafe import Markup, escape
 
 from headwater.model import Health, Source
 from headwater.rules.explanation import span
@@ -12,25 +15,8 @@ HEALTH_WORDS = {
     Health.FAILING: "failing",
     Health.DISABLED: "disabled",
 }
-_CAUSES = {
-    "DNS": "the name does not exist",
-    "URL": "the address cannot be visited",
-    "local": "this machine could not ask",
-    "timeout": "no answer in time",
-    "TLS": "certificate not valid",
-    "connection": "no connection",
-    "address": "private address",
-    "redirect": "redirects to nowhere",
-    "too large": "answer too large",
-    "broken body": "answer cut short",
-    "busy": "another host had no turn",
-    "hold": "on hold",
-    "key": "no API key",
-    "parse": "not a feed",
-    "no content": "no text",
-    "too expensive": "too costly to read",
-    "unexpected": "something unknown",
-}
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+_TIME = Markup('<time datetime="{0}" data-clock>{0}</time>')
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -42,6 +28,11 @@ def ago(moment: datetime | None, now: datetime) -> str:
         return "now"
     told = span(abs(seconds))
     return f"in {told}" if seconds > 0 else f"{told} ago"
+
+
+def until(moment: datetime, now: datetime) -> str:
+    """`in 12 min`, or `now` once that is over."""
+    return ago(moment, now) if moment > now else "now"
 
 
 def utc(moment: datetime) -> str:
@@ -74,9 +65,16 @@ def link(url: str | None) -> str | None:
     return url if url is not None and url.lower().startswith(("http://", "https://")) else None
 
 
-def cause(kind: str) -> str:
-    """A kind of failure in a few words."""
-    return f"HTTP {kind}" if kind.isdigit() else _CAUSES.get(kind, kind)
+def delay_origin(text: str) -> str:
+    """Where a delay is set, in the words of these pages."""
+    return text.replace("pollDelaySeconds", "delay setting")
+
+
+def with_moments(text: str) -> Markup:
+    """A text whose moments the page's script shows in the viewer's zone."""
+    pieces = _MOMENT.split(text)  # every second one is a moment
+    shown = (_TIME.format(piece) if n % 2 else escape(piece) for n, piece in enumerate(pieces))
+    return Markup("").join(shown)
 
 
 def seconds(number: float) -> str:

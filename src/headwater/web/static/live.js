@@ -2,10 +2,19 @@
 // something happened. Everything works without this file; it only saves reloading.
 
 const SECOND = 1000;
-const WORDS_EVERY = 15 * SECOND;
 const QUIET = 1.2 * SECOND; // at most one look per this long, however much happens
+// a moment inside a text, as the server writes it
+const MOMENT = /(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:Z| UTC)/g;
 
 const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const numbers = new Intl.NumberFormat("en");
+// how far the viewer's clock is off, when it is by more than a page takes to load
+const off = Date.parse(document.documentElement.dataset.now) - Date.now();
+const skew = Math.abs(off) > 10 * SECOND ? off : 0;
+
+function now() {
+  return Date.now() + skew;
+}
 
 function span(seconds) {
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
@@ -21,19 +30,40 @@ function span(seconds) {
 }
 
 function inWords(moment) {
-  const seconds = (moment.getTime() - Date.now()) / SECOND;
+  const seconds = (moment.getTime() - now()) / SECOND;
   if (Math.abs(seconds) < 1) return "now";
   return seconds > 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`;
 }
 
-export function showTimes(root, which = "time[datetime]") {
-  for (const element of root.querySelectorAll(which)) {
+function inZone(text) {
+  return text.replaceAll(MOMENT, (_, day, time) => zoned.format(new Date(`${day}T${time}Z`)));
+}
+
+function told(element, moment) {
+  const isOver = moment.getTime() <= now();
+  if (element.hasAttribute("data-clock")) return zoned.format(moment);
+  if (element.hasAttribute("data-due") && isOver) return "due now";
+  if (element.hasAttribute("data-until") && isOver) return "now";
+  return element.hasAttribute("data-words") ? inWords(moment) : element.textContent;
+}
+
+// only what changed is written: a page that stands still is not painted anew every second
+function showTimes(root) {
+  for (const element of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(element.dateTime);
     if (Number.isNaN(moment.getTime())) continue;
-    element.title = zoned.format(moment);
-    if (element.hasAttribute("data-words")) element.textContent = inWords(moment);
-    if (element.hasAttribute("data-due") && moment <= new Date()) element.textContent = "due now";
-    if (element.hasAttribute("data-clock")) element.textContent = zoned.format(moment);
+    const title = zoned.format(moment);
+    const text = told(element, moment);
+    if (element.title !== title) element.title = title;
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+function showMoments(root) {
+  for (const element of root.querySelectorAll("[data-moments]")) {
+    const label = element.getAttribute("aria-label");
+    if (label) element.setAttribute("aria-label", inZone(label));
+    else element.textContent = inZone(element.textContent);
   }
 }
 
@@ -64,14 +94,68 @@ async function look() {
 
 function renew(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html");
+  showTimes(fresh);
+  showMoments(fresh);
+  // lists that come and go keep their room: what stands below would jump
+  for (const list of document.querySelectorAll("[data-steady]")) {
+    list.style.minHeight = `${list.offsetHeight}px`;
+  }
   for (const part of document.querySelectorAll("[data-live][id]")) {
     const other = fresh.getElementById(part.id);
     if (!other) continue;
-    showTimes(other);
-    if (part.innerHTML === other.innerHTML) continue;
     const focused = document.activeElement?.id;
-    part.replaceChildren(...other.childNodes);
+    patch(part, other);
     if (focused && !document.activeElement?.id) document.getElementById(focused)?.focus();
+  }
+}
+
+// Make an element say what a fresh one says with as few changes as possible: focus, choices,
+// opened details and scrolled places stay as they are.
+function patch(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  if (old.hasAttribute("data-kept")) return;
+  patchAttributes(old, fresh);
+  const named = new Map([...old.children].filter(nameOf).map((child) => [nameOf(child), child]));
+  const wanted = new Set([...fresh.children].map(nameOf));
+  for (const [name, child] of named) if (!wanted.has(name)) child.remove();
+  let at = old.firstChild;
+  for (const next of [...fresh.childNodes]) {
+    const match = named.get(nameOf(next)) ?? (at && areAlike(at, next) ? at : null);
+    if (!match) {
+      old.insertBefore(next, at);
+      continue;
+    }
+    if (match === at) at = at.nextSibling;
+    else old.insertBefore(match, at);
+    patch(match, next);
+  }
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
+}
+
+function nameOf(node) {
+  return node.id || node.dataset?.key || "";
+}
+
+function areAlike(one, other) {
+  return one.nodeName === other.nodeName && !nameOf(one) && !nameOf(other);
+}
+
+const OURS = new Set(["open", "style"]); // a person, or this file, has the say
+
+function patchAttributes(old, fresh) {
+  for (const { name } of [...old.attributes]) {
+    if (!OURS.has(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (!OURS.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
 }
 
@@ -79,12 +163,16 @@ function follow() {
   if (!document.querySelector("[data-live][id]") || !document.querySelector("nav.main")) return;
   const source = new EventSource("/api/events");
   const state = document.querySelector("[data-live-state]");
-  const say = (text) => { if (state) { state.hidden = false; state.textContent = text; } };
+  const say = (text, isLive) => {
+    if (!state) return;
+    state.textContent = text;
+    state.classList.toggle("on", isLive);
+  };
   source.onopen = () => {
-    say("live");
+    say("live", true);
     lookSoon(); // what happened between the page and the stream was told to nobody
   };
-  source.onerror = () => say("reconnecting…");
+  source.onerror = () => say("reconnecting…", false);
   for (const kind of ["poll.finished", "post.created", "source.disabled", "source.recovered",
     "poll.started", "tick", "outage", "reset"]) {
     source.addEventListener(kind, lookSoon);
@@ -96,18 +184,32 @@ function follow() {
 
 function selectAll() {
   for (const box of document.querySelectorAll("input[data-all]")) {
+    const others = [...document.querySelectorAll(`input[name="${box.dataset.all}"]`)];
+    const follow = () => {
+      const chosen = others.filter((other) => other.checked).length;
+      box.checked = chosen > 0 && chosen === others.length;
+      box.indeterminate = chosen > 0 && chosen < others.length;
+    };
     box.addEventListener("change", () => {
-      for (const other of document.querySelectorAll(`input[name="${box.dataset.all}"]`)) {
-        other.checked = box.checked;
-      }
+      for (const other of others) other.checked = box.checked;
     });
+    for (const other of others) other.addEventListener("change", follow);
+    follow();
   }
 }
 
-function confirmations() {
-  document.addEventListener("submit", (event) => {
-    const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
-    if (question && !confirm(question)) event.preventDefault();
+function closesMenus() {
+  const close = (menu) => { menu.open = false; };
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target)) close(menu);
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+    if (!menu) return;
+    close(menu);
+    menu.querySelector("summary").focus();
   });
 }
 
@@ -123,7 +225,7 @@ function answersInPlace() {
     const say = (tone, text) => {
       said.classList.remove("good", "warn", "bad");
       if (tone) said.classList.add(tone);
-      said.textContent = text;
+      said.textContent = inZone(text);
     };
     said.setAttribute("aria-busy", "true");
     say("", form.dataset.waiting ?? "…");
@@ -145,7 +247,7 @@ function answersInPlace() {
 
 // A form with `data-check` says at each field what is wrong with it, as soon as one leaves it.
 function checksFields() {
-  const told = (input) => {
+  const check = (input) => {
     const hint = document.getElementById(`h-${input.name}`);
     if (!hint || !input.validationMessage === !input.hasAttribute("data-told")) return;
     input.closest(".field")?.classList.toggle("wrong", !input.validity.valid);
@@ -156,21 +258,37 @@ function checksFields() {
     } else {
       input.dataset.told = hint.classList.contains("hint") ? hint.textContent : "";
       input.setAttribute("aria-invalid", "true");
-      hint.textContent = input.validationMessage;
+      hint.textContent = wrongWith(input);
     }
     hint.className = input.validity.valid ? "hint" : "error";
   };
   for (const form of document.querySelectorAll("form[data-check]")) {
-    form.addEventListener("focusout", (event) => { if (event.target.name) told(event.target); });
-    form.addEventListener("invalid", (event) => told(event.target), true);
+    form.addEventListener("focusout", (event) => { if (event.target.name) check(event.target); });
+    form.addEventListener("invalid", (event) => {
+      // where nobody sees the field, the browser would refuse without a word
+      event.target.closest("details")?.setAttribute("open", "");
+      check(event.target);
+    }, true);
   }
 }
 
+function wrongWith(input) {
+  const { valueMissing, typeMismatch } = input.validity;
+  if (input.type === "number") {
+    const [least, most] = [input.min, input.max].map((text) => numbers.format(Number(text)));
+    return `Write a whole number from ${least} to ${most}.`;
+  }
+  return valueMissing && !typeMismatch ? "This cannot be empty." : input.validationMessage;
+}
+
 showTimes(document);
-setInterval(() => showTimes(document), WORDS_EVERY);
-setInterval(() => showTimes(document, "time[data-countdown]"), SECOND);
+showMoments(document);
+setInterval(() => showTimes(document), SECOND);
+addEventListener("resize", () => {
+  for (const list of document.querySelectorAll("[data-steady]")) list.style.minHeight = "";
+});
 follow();
 selectAll();
-confirmations();
+closesMenus();
 answersInPlace();
 checksFields();
