@@ -233,7 +233,7 @@ def test_what_the_image_copies_is_enough_to_build_the_program(tmp_path):
     subprocess.run([*pip, *options], cwd=context, check=True, capture_output=True)
     (wheel,) = out.glob("headwater-*.whl")
     packed = set(zipfile.ZipFile(wheel).namelist())
-    top = ROOT / "src"
+    top = context / "src"
     files = {path for path in top.rglob("*") if path.suffix in DATA_FILES}
     wanted = {file.relative_to(top).as_posix() for file in files if file.is_file()}
     assert len(wanted) > 100

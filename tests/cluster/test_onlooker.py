@@ -69,6 +69,8 @@ async def test_s9_a_poll_by_hand_reaches_the_worker_that_has_its_shard(app: App,
             assert 'headwater_polls_total{outcome="unchanged",type="rss"} 5' in metrics
             ready = await told(session, "/api/ready")
             assert ready["checks"]["scheduler"]["ok"]
+            cluster = await told(session, "/api/cluster")
+            assert [one["polls"] > 0 for one in cluster["workers"]] == [True, True]
         assert web.overlaps == []
 
 

@@ -174,6 +174,8 @@ async def test_a_copy_with_a_difference_is_never_complete_and_never_polled(
     async with Store(open_database(target), SystemClock()) as store:
         with pytest.raises(StoreError, match="an unfinished copy of sqlite:///"):
             await store.check()
+    with pytest.raises(StoreError, match="an unfinished copy of sqlite:///"):
+        await moved(target, source.replace(".db", "-again.db"))
 
 
 async def test_a_source_that_was_changed_between_two_runs_is_told(source: str, target: str):
@@ -193,7 +195,7 @@ async def test_a_source_that_was_changed_between_two_runs_is_told(source: str, t
         await with_posts(store, late, a_post(late))
     await unclaimed(target)
 
-    with pytest.raises(StoreError, match="does not take all posts of the source: .*empty target"):
+    with pytest.raises(StoreError, match=r"does not take all posts of the source: .*empty target"):
         await moved(source, target)
 
 

@@ -9,6 +9,7 @@ from headwater.api.articles import article_routes
 from headwater.api.batches import batch_routes
 from headwater.api.body_limit import BodyLimit
 from headwater.api.callers import Access
+from headwater.api.cluster import cluster_routes
 from headwater.api.courtesy import Courtesy
 from headwater.api.docs_page import docs_routes
 from headwater.api.event_log import EventLimits
@@ -58,6 +59,7 @@ def create_api(app: App, service: Service, *, event_limits: EventLimits | None =
         polling_routes(app, service),
         host_routes(app, service),
         scheduler_routes(service),
+        cluster_routes(app),
         post_routes(app),
         article_routes(app),
         opml_routes(app),

@@ -1,10 +1,10 @@
 """Commands about the workers of a cluster."""
 
 from datetime import datetime
-from typing import Any
 
 import typer
 
+from headwater.api.cluster import ClusterOut
 from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import invocation
@@ -37,7 +37,7 @@ def status(ctx: typer.Context, json: output.Json = False) -> None:
 
     view, now = invocation(ctx).do(looked)
     if json:
-        output.show_json(_document(view))
+        output.show_json(ClusterOut.of(view).plain())
         return
     columns = (
         output.wide("Worker"),
@@ -71,30 +71,3 @@ def _told(view: ClusterView, now: datetime) -> str:
     jobs = f"{view.waiting_jobs} waiting, {view.stalled_jobs} stalled"
     sources = f"{backlog.due:,} sources due, {backlog.overdue:,} overdue{late}"
     return f"{view.open_shards} of {view.shards} shards open, {jobs}; {sources}"
-
-
-def _document(view: ClusterView) -> dict[str, Any]:
-    oldest = view.backlog.oldest_overdue_at
-    return {
-        "workers": [
-            {
-                "id": one.id,
-                "machine": one.machine,
-                "pid": one.pid,
-                "startedAt": one.started_at.isoformat(),
-                "seenAt": one.seen_at.isoformat(),
-                "shards": one.shards,
-                "inFlight": one.in_flight,
-                "polls": one.polls,
-                "leasesLost": one.leases_lost,
-            }
-            for one in view.workers
-        ],
-        "shards": view.shards,
-        "openShards": view.open_shards,
-        "waitingJobs": view.waiting_jobs,
-        "stalledJobs": view.stalled_jobs,
-        "due": view.backlog.due,
-        "overdue": view.backlog.overdue,
-        "oldestOverdueAt": None if oldest is None else oldest.isoformat(),
-    }

@@ -73,8 +73,14 @@ class HostsSeen:
 
     async def page(self, limit: int, *, after: str = "", now: datetime) -> list[HostView]:
         """Hosts in order, behind a given one."""
-        names = await self.store.hosts.names(owner=self.owner, after=after, limit=limit)
-        return await self._views(names, now)
+        found: list[HostView] = []
+        while (left := limit - len(found)) > 0:
+            names = await self.store.hosts.names(owner=self.owner, after=after, limit=left)
+            found += await self._views(names, now)  # less one that lost its last source just now
+            if len(names) < left:
+                break
+            after = names[-1]
+        return found
 
     async def busy(self, limit: int, *, now: datetime) -> list[HostView]:
         """Hosts that are asked now, are on hold, or have sources waiting, in this order."""

@@ -72,6 +72,7 @@ async def move(source: Store, target: Store, clock: Clock, tell: Tell) -> Moved:
     if source.database.address == target.database.address:
         raise UsageError("source and target are the same database")
     await _refuse_outdated(source)
+    await source.check()
     await _claim(source.database, clock, "source")
     await _claim(target.database, clock, "target")
     await target.prepare()

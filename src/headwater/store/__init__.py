@@ -87,8 +87,8 @@ class Store:
         rest = await self.database.read(unfinished)
         if rest is not None:
             raise StoreError(
-                f"this database is an unfinished copy of {rest}: run `headwater migrate --from "
-                "… --to …` again, then poll here"
+                f"this database is an unfinished copy of {rest}: first let `headwater migrate "
+                "--from … --to …` come to its end"
             )
 
     async def schema(self) -> tuple[int, int]:
