@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater import __version__
 from headwater.clock import Clock, SystemClock
-from headwater.engine.service import Pace, Service
+from headwater.engine.engine import Engine, Pace
+from headwater.engine.service import Service
 from headwater.errors import Stopping
 from headwater.fetch.fetcher import Fetcher
 from headwater.fetch.limits import Limits
@@ -26,8 +27,10 @@ from headwater.store import Store, open_database
 from headwater.vault import MasterKeys, Vault
 
 if TYPE_CHECKING:  # as with the HTTP library: loaded by whoever visits somebody
+    from headwater.engine.cluster import ClusterWorker
     from headwater.fetch.names import SystemNames
 
+AnEngine = TypeVar("AnEngine", bound=Engine)
 _KEY_FILE = "headwater.key"
 
 
@@ -129,15 +132,39 @@ class App:
     @asynccontextmanager
     async def service(self) -> AsyncIterator[Service]:
         """Open the service that polls this database; AlreadyPolling if another one does."""
+        async with self._engine(Service) as service:
+            yield service
+
+    @asynccontextmanager
+    async def onlooker(self) -> AsyncIterator[Service]:
+        """Open a service that leaves polling to workers."""
+        from headwater.engine.onlooker import Onlooker
+
+        async with self._engine(Onlooker) as service:
+            yield service
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator["ClusterWorker"]:
+        """Open one of several workers that poll this database together."""
+        # the queue of jobs takes a while to load, and only workers have one
+        from headwater.engine.cluster import ClusterWorker
+
+        async with self._engine(ClusterWorker) as worker:
+            yield worker
+
+    @asynccontextmanager
+    async def _engine(self, kind: type[AnEngine]) -> AsyncIterator[AnEngine]:
         pace = Pace(
             tick_seconds=self.settings.source.tick_seconds,
             shutdown_seconds=self.settings.shutdown_seconds,
             slots=self.settings.fetch.max_connections,
             paused=self.settings.source.paused,
+            lease_seconds=self.settings.cluster.lease_seconds,
+            shards=self.settings.cluster.concurrency,
         )
         async with self.network() as network:
             self._network = network
-            service = Service(
+            engine = kind(
                 store=self.store,
                 fetch=network.fetcher,
                 key_for=self.key_for,
@@ -146,12 +173,12 @@ class App:
                 pace=pace,
                 rng=self.rng,
             )
-            metrics = service.metrics
+            metrics = engine.metrics
             self.store.on_commit = metrics.committed
             network.parsers.on_kill = metrics.parse_killed
             network.names.on_lookup = metrics.names.note
-            async with service, metrics.watching_loop():
-                yield service
+            async with engine, metrics.watching_loop():
+                yield engine
 
 
 @asynccontextmanager

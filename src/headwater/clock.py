@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+_JUMP_SECONDS = 1.0
 
 
 class Clock(Protocol):
@@ -38,3 +40,28 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop's monotonic clock."""
         await asyncio.sleep(seconds)
+
+
+class SharedClock(SystemClock):
+    """The time of somebody whom all processes ask: a machine whose own is wrong harms nothing.
+
+    Between two looks it goes on by the monotonic clock, and never back.
+    """
+
+    def __init__(self) -> None:
+        self._then = super().now()
+        self._at = self.monotonic()
+        self._latest = self._then
+
+    def now(self) -> datetime:
+        """Answer the shared moment, in whole milliseconds."""
+        passed = timedelta(milliseconds=int((self.monotonic() - self._at) * 1000))
+        self._latest = max(self._latest, self._then + passed)
+        return self._latest
+
+    def set(self, then: datetime, at: float) -> None:
+        """Learn what the shared moment was at a monotonic one."""
+        behind = (self._then + timedelta(seconds=at - self._at) - then).total_seconds()
+        self._then, self._at = then, at
+        if abs(behind) > _JUMP_SECONDS:
+            self._latest = then  # it was set anew: waiting for it to catch up would be worse

@@ -255,6 +255,14 @@ class Visit:
     resolved: bool = False  # O2: its name had an address
 
 
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Which opening of a shard a poll belongs to; a later opening makes its result void (K8)."""
+
+    shard: int
+    epoch: int
+
+
 @dataclass(frozen=True)  # no slots: every poll makes some of these (decision 17)
 class Outcome:
     """What a poll decided: the source as it shall be, the posts, and the story for the history."""
@@ -275,6 +283,7 @@ class Outcome:
     hold_lane: str | None = None
     visits: tuple[Visit, ...] = ()
     dedupe_in_podcast: bool = False  # D5
+    fence: Fence | None = None  # K8
     recorded: bool = True  # False: nothing was stored (on hold, discarded, preview)
 
     @property

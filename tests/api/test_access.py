@@ -77,6 +77,7 @@ TABLE = (
     Row("GET", "/metrics", ADMIN),
     Row("GET", "/api/scheduler", ANYBODY),
     Row("PUT", "/api/scheduler", ADMIN, body=lambda _: {"paused": True}),
+    Row("GET", "/api/cluster", ADMIN, ok=404),  # a SQLite file has one poller
     Row("GET", "/api/events", ANYBODY, queries=("podcast={p}", "source={s}")),
     Row("GET", "/api/hosts", ANYBODY, is_list=True),
     Row("GET", "/api/hosts/{host}"),

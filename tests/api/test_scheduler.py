@@ -38,7 +38,7 @@ async def test_g2_the_switch_takes_effect_at_once_and_is_stored(served_by_each: 
     async with web_of(host=lambda _: feed()) as web, running(served):
         switched = await served.put("/api/scheduler", {"paused": True})
         assert (switched.status, switched.json["paused"]) == (200, True)
-        assert await served.app.store.facts.get("paused") == "true"
+        assert await served.app.store.facts.get("paused") == "paused while configured running"
         source = await watch(served, web.url("host"))
         by_hand = await served.post(f"{source}/poll")
         assert by_hand.json["outcome"] == "stored"
@@ -50,7 +50,7 @@ async def test_g2_the_switch_takes_effect_at_once_and_is_stored(served_by_each: 
         on = await served.put("/api/scheduler", {"paused": False})
         assert on.json["paused"] is False
         await until(lambda: len(web.visits) == 2)
-    assert await served.app.store.facts.get("paused") == "false"
+    assert await served.app.store.facts.get("paused") == "running while configured running"
 
 
 async def test_what_get_gave_can_be_put_back(served: Served):

@@ -1,6 +1,7 @@
 """What happens when people, polls, ticks and the network get in each other's way."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from headwater.engine.turns import VisitTurns
@@ -214,6 +215,21 @@ def test_k5_a_database_in_trouble_is_not_told_as_a_missing_source(engine: Engine
         return ""
 
     assert "still due" in engine.play(story)[0]
+
+
+def test_p10_a_source_that_moves_while_its_poll_waits_stays_requested(engine: Engine) -> None:
+    async def story(world: World) -> tuple[Outcome | None, bool]:
+        await world.store.sources.add_many([polled()])
+        async with world.service.gates.turn("example.org", 0.0, lambda _: None):
+            waiting = asyncio.create_task(world.service.poll_now("s1"))
+            await asyncio.sleep(1)
+            await world.store.sources.edit(
+                "s1", lambda s: replace(s, url="https://other.example/rss", host="other.example")
+            )
+        outcome = await waiting
+        return outcome, (await world.source("s1")).requested_at is not None
+
+    assert engine.play(story) == [(None, True)]
 
 
 def test_p10_a_manual_poll_that_joins_one_under_way_leaves_no_request_behind(

@@ -94,6 +94,25 @@ def test_g2_the_configuration_counts_until_somebody_switches(engine: Engine) -> 
     assert configured.play(look, switch_on, look) == [True, None, False]
 
 
+def test_g2_a_setting_that_was_changed_since_counts_more_than_the_switch(engine: Engine) -> None:
+    async def off_and_on(world: World) -> None:
+        await world.store.sources.add_many(some(1))
+        await world.service.pause(paused=True)
+        await world.service.pause(paused=False)
+
+    async def look(world: World) -> tuple[bool, int]:
+        await world.run(5)
+        return world.service.paused, len(world.fetch.visits)
+
+    async def switch_on(world: World) -> None:
+        await world.service.pause(paused=False)
+
+    engine.play(off_and_on)
+    configured = engine.with_pace(paused=True)
+    assert configured.play(look) == [(True, 0)]
+    assert configured.play(switch_on, look)[1][0] is False
+
+
 class SlowFacts(Facts):
     """Facts that are read, and told only later."""
 

@@ -171,17 +171,26 @@ def steps_now(lane, **changes):
             "another source of the lane is being polled right now",
         ),
         (LaneNow(in_flight=True, polling=True), "in flight", "it is being polled right now"),
-        (
-            LaneNow(outage="DNS"),
-            "outage",
-            "this machine seems cut off (DNS); " + PROBES,
-        ),
     ],
 )
 def test_how_the_lane_stands_is_a_step(lane, what, detail):
     next_at, steps = steps_now(lane)
     assert steps[what] == detail
     assert next_at == NOW + 30 * MINUTE
+
+
+def test_o2_while_an_outage_lasts_only_a_requested_poll_has_a_moment():
+    next_at, steps = steps_now(LaneNow(outage="DNS"))
+    assert steps["outage"] == "this machine seems cut off (DNS); " + PROBES
+    assert next_at is None
+    assert steps_now(LaneNow(outage="DNS"), requested_at=NOW)[0] == NOW
+
+
+def test_those_ahead_in_the_lane_put_the_next_poll_off_by_their_delays():
+    waiting = LaneNow(ahead=3, seconds_before=90.0)
+    next_at, steps = steps_now(waiting, requested_at=NOW)
+    assert next_at == NOW + timedelta(seconds=90)
+    assert steps["lane position"] == "3 sources wait before it; their delays take 1 min 30 s"
 
 
 def test_a_lane_at_rest_adds_no_step():

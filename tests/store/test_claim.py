@@ -144,3 +144,33 @@ async def test_s10_a_right_to_poll_that_was_cut_off_is_noticed_and_taken_again(
     for database in (first, second):
         database.release()
         await database.close()
+
+
+async def test_s10_a_link_to_the_file_is_no_way_around(new_sqlite: Callable[[], str], tmp_path):
+    url = new_sqlite()
+    link = tmp_path / "link.db"
+    link.symlink_to(url.removeprefix("sqlite:///"))
+    first, second = open_database(url), open_database(f"sqlite:///{link}")
+    assert await first.try_claim()
+    assert second.is_claimed()
+    assert not await second.try_claim()
+    first.release()
+    assert await second.try_claim()
+    second.release()
+    await first.close()
+    await second.close()
+
+
+async def test_s10_a_deleted_lock_file_is_taken_anew_or_lost(new_sqlite: Callable[[], str]):
+    url = new_sqlite()
+    first, second = open_database(url), open_database(url)
+    assert await first.try_claim()
+    os.unlink(f"{url.removeprefix('sqlite:///')}.lock")
+    assert await first.keep_claim()
+    assert not await second.try_claim(), "the new lock file is the first one's"
+    os.unlink(f"{url.removeprefix('sqlite:///')}.lock")
+    assert await second.try_claim()
+    assert not await first.keep_claim(), "two would poll"
+    second.release()
+    await first.close()
+    await second.close()

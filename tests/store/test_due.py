@@ -15,6 +15,7 @@ from headwater.rules.policy import Policy
 from headwater.rules.politeness import hold_seconds
 from headwater.rules.schedule import due_at, effective_interval, is_due
 from headwater.store import Store
+from headwater.store.sources import SourceFilter
 from tests.store.pieces import DAY, HOUR, MINUTE, NOW, a_source, stored
 
 MS = timedelta(milliseconds=1)
@@ -186,3 +187,12 @@ async def test_p6_jitter_is_drawn_once_and_only_for_enabled_strangers(store: Sto
 
     assert (await store.sources.get(stranger.id)).last_polled == NOW - MINUTE
     assert await store.sources.without_contact(10) == []
+
+
+async def test_h4_a_row_that_cannot_be_read_hides_no_other(store: Store):
+    odd, healthy = await stored(store, last_polled=None), await stored(store, last_polled=None)
+    sql = "UPDATE sources SET last_failure_type = 'gopher' WHERE id = :id"
+    await store.database.write(lambda s: s.execute(sql, {"id": odd.id}))
+    assert [one.id for one in await store.sources.without_contact(10)] == [healthy.id]
+    found = await store.sources.find(SourceFilter(), limit=10)
+    assert [one.id for one in found] == [healthy.id]

@@ -9,6 +9,7 @@ from headwater.api.articles import article_routes
 from headwater.api.batches import batch_routes
 from headwater.api.body_limit import BodyLimit
 from headwater.api.callers import Access
+from headwater.api.cluster import cluster_routes
 from headwater.api.courtesy import Courtesy
 from headwater.api.docs_page import docs_routes
 from headwater.api.event_log import EventLimits
@@ -58,6 +59,7 @@ def create_api(app: App, service: Service, *, event_limits: EventLimits | None =
         polling_routes(app, service),
         host_routes(app, service),
         scheduler_routes(service),
+        cluster_routes(app),
         post_routes(app),
         article_routes(app),
         opml_routes(app),
@@ -68,9 +70,9 @@ def create_api(app: App, service: Service, *, event_limits: EventLimits | None =
     server = app.settings.server
     # the last one added is the first to see a request
     api.add_middleware(HeadAsGet)
+    api.add_middleware(Courtesy, database=app.store.database)
     api.add_middleware(BodyLimit, most=app.settings.limits.max_request_bytes)
     api.add_middleware(Access, program=app, on_loopback=is_loopback(server.host))
     api.add_middleware(SiteGuard, names=(server.host, *server.allowed_hosts))
     api.add_middleware(AnswerHeaders)
-    api.add_middleware(Courtesy, database=app.store.database)
     return api

@@ -23,8 +23,10 @@ from headwater.errors import (
     TooMuch,
     UsageError,
 )
+from headwater.logs import get_logger
 from headwater.rules.failure import one_line
 
+log = get_logger()
 MEDIA_TYPE = "application/problem+json"
 _ERRORS_SHOWN = 100  # whoever sends more wrong fields than that has one mistake to mend
 _NAMES_SHOWN = 10
@@ -121,6 +123,9 @@ def _shown(name: str) -> str:
 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     message = one_line(error)
+    if isinstance(error, StoreError) and error.__cause__ is not None:
+        log.warning("[API] the database refused something", error=message)
+        message = "the database cannot be used for this now; the log says why"  # and where it is
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
     field = error.field if isinstance(error, UsageError) else None
     errors = [{"field": _shown(field), "message": message}] if field else []

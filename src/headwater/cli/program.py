@@ -9,9 +9,11 @@ import typer
 from headwater import __version__
 from headwater.cli import (
     articles,
+    cluster,
     demo,
     keys,
     listing,
+    moving,
     people,
     polling,
     previewing,
@@ -21,6 +23,7 @@ from headwater.cli import (
     subscriptions,
     tokens,
     upkeep,
+    working,
 )
 from headwater.cli.invocation import Invocation
 from headwater.settings import LogLevel
@@ -28,8 +31,8 @@ from headwater.settings import LogLevel
 _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, deduplicated posts."
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
 _GROUPS = (
-    serving, demo, polling, previewing, listing, showing, sources, subscriptions, articles, people,
-    keys, tokens, upkeep,
+    serving, working, cluster, demo, polling, previewing, listing, showing, sources,
+    subscriptions, articles, people, keys, tokens, upkeep, moving,
 )  # fmt: skip
 
 

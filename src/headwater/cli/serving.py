@@ -17,6 +17,7 @@ from headwater import __version__, logs
 from headwater.app import App, open_app
 from headwater.cli import output
 from headwater.cli.invocation import invocation, run
+from headwater.clock import SharedClock, SystemClock
 from headwater.engine.service import Service
 from headwater.errors import ConfigError
 from headwater.rules.urls import masked
@@ -32,6 +33,9 @@ def serve(
     ctx: typer.Context,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
+    scheduler: Annotated[
+        bool, typer.Option("--scheduler/--no-scheduler", help="Poll here, or leave it to workers.")
+    ] = True,
 ) -> None:
     """Poll sources as they fall due and serve the API."""
     call = invocation(ctx)
@@ -43,7 +47,7 @@ def serve(
     raise_file_limit()
     collect_garbage_rarely()
     take_short_turns()
-    run(_serve(settings))
+    run(_serve(settings, polls=scheduler))
 
 
 def raise_file_limit() -> None:
@@ -83,26 +87,27 @@ def stop_on_signals(*more: signal.Signals) -> asyncio.Event:
     return stop
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, *, polls: bool) -> None:
     # the web framework takes a while to import, and no other command needs it
     from headwater.api.server import is_loopback
 
     server = settings.server
     stop = stop_on_signals()
-    async with open_app(settings) as app:
+    clock = SystemClock() if polls else SharedClock()
+    async with open_app(settings, clock=clock) as app:
         if not is_loopback(server.host) and not await app.store.tokens.exist():
             raise ConfigError(
                 f"app.server.host: {server.host} can be reached by others, and there are no access "
                 "tokens yet; `headwater tokens add NAME --admin` makes one",
                 field="app.server.host",
             )
-        await _serve_app(app, stop)
+        await _serve_app(app, stop, polls=polls)
     log.info("stopped")
 
 
-async def _serve_app(app: App, stop: asyncio.Event) -> None:
+async def _serve_app(app: App, stop: asyncio.Event, *, polls: bool) -> None:
     async with (
-        app.service() as service,
+        app.service() if polls else app.onlooker() as service,
         service.timeline.filling(app.store.polls),
         web_door(app, service) as door,
     ):

@@ -1,4 +1,4 @@
-"""Commands for whoever runs Headwater: config, migrate, backup, restore, doctor."""
+"""Commands for whoever runs Headwater: config, backup, restore, doctor."""
 
 import json as json_
 from pathlib import Path
@@ -37,20 +37,6 @@ def config(ctx: typer.Context, json: output.Json = False) -> None:
     columns = (output.Column("Key"), output.wide("Value"), output.Column("Origin"))
     rows = [[v.key, _shown(v.value), _origin(v.origin)] for v in values]
     output.show_table(columns, rows, empty="")
-
-
-@commands.command(rich_help_panel=_PANEL, epilog="Example: headwater migrate")
-def migrate(ctx: typer.Context) -> None:
-    """Bring the database's schema up to date and say its versions."""
-    settings = invocation(ctx).settings
-
-    async def migrated() -> tuple[int, int]:
-        async with open_store(settings, clock=SystemClock()) as store:
-            return await store.prepare()
-
-    before, after = run(migrated())
-    told = f"is {after} already" if before == after else f"went from {before} to {after}"
-    output.say(f"The schema {told}")
 
 
 @commands.command(rich_help_panel=_PANEL, epilog="Example: headwater backup headwater-monday.db")

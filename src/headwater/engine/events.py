@@ -84,11 +84,13 @@ class Events:
         seconds: float | None = None,
     ) -> None:
         """Pass on what happened."""
-        listeners = self._listeners.get(kind)
-        if listeners:
-            event = Event(kind, self._clock.now(), subject, outcome, text, seconds)
-            for listener in listeners:
-                listener(event)
+        if self._listeners.get(kind):
+            self.pass_on(Event(kind, self._clock.now(), subject, outcome, text, seconds))
+
+    def pass_on(self, event: Event) -> None:
+        """Tell of something that happened here or elsewhere."""
+        for listener in self._listeners.get(event.kind, ()):
+            listener(event)
 
     def _forget(self, listener: Listener) -> None:
         for kind, known in self._listeners.items():

@@ -44,7 +44,7 @@ class Gates:
     def __init__(
         self, states: Iterable[HostState], clock: Clock, *, unclean_stop: bool = False
     ) -> None:
-        self._clock = clock
+        self.clock = clock
         self._gates: dict[str, Gate] = {}
         self._visited: set[str] = set()  # by this process; kept only after an unclean stop
         # the last visit before an unclean stop may not have been recorded (P3)
@@ -69,7 +69,7 @@ class Gates:
 
     def learn(self, state: HostState) -> None:
         """Take over what is stored of a lane; no wait that is known becomes shorter (P3, P9)."""
-        now, monotonic = self._clock.now(), self._clock.monotonic()
+        now, monotonic = self.clock.now(), self.clock.monotonic()
         wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
         held = hold_seconds(state.hold, now)
         if wait <= 0 and held <= 0:
@@ -82,7 +82,7 @@ class Gates:
 
     def state(self, lane: str) -> HostState:
         """What is known of a lane's next visit and its hold, by the wall clock of now."""
-        now, monotonic = self._clock.now(), self._clock.monotonic()
+        now, monotonic = self.clock.now(), self.clock.monotonic()
         gate = self._gates.get(lane) or Gate()
         state = HostState(lane)
         if gate.free_at > monotonic:
@@ -99,23 +99,28 @@ class Gates:
         if self._assume_visit_at is not None and lane not in self._visited:
             gate.free_at = max(gate.free_at, self._assume_visit_at + delay_seconds)
 
+    def assume_visit(self, lane: str, delay_seconds: float) -> None:
+        """Keep a lane's delay from now on: whoever had it last may have been there just now."""
+        gate = self.gate(lane)
+        gate.free_at = max(gate.free_at, self.clock.monotonic() + delay_seconds)
+
     def hold(self, lane: str, hold: Hold) -> None:
         """Leave a host alone for a while (P9)."""
         gate = self.gate(lane)
         gate.hold = hold
         left = (hold.until - hold.set_at).total_seconds()
-        gate.held_until = self._clock.monotonic() + left
+        gate.held_until = self.clock.monotonic() + left
 
     def hold_of(self, lane: str) -> Hold | None:
         """The hold that a lane is under now, if any."""
         gate = self._gates.get(lane)
-        if gate is None or gate.hold is None or gate.held_until <= self._clock.monotonic():
+        if gate is None or gate.hold is None or gate.held_until <= self.clock.monotonic():
             return None
         return gate.hold
 
     def held(self) -> int:
         """How many lanes are under a hold now."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         return sum(1 for g in self._gates.values() if g.hold is not None and g.held_until > now)
 
     def enter(self, lane: str) -> None:
@@ -140,23 +145,23 @@ class Gates:
         if delay_seconds <= 0:
             return None
         gate = self.gate(lane)
-        gate.free_at = max(gate.free_at, self._clock.monotonic() + delay_seconds)
-        now = self._clock.now()
+        gate.free_at = max(gate.free_at, self.clock.monotonic() + delay_seconds)
+        now = self.clock.now()
         return Visit(lane, now, now + timedelta(seconds=delay_seconds))
 
     def seconds_until_open(self, lane: str) -> float:
         """How long a lane still has to wait for its delay or a hold."""
         gate = self._gates.get(lane)
-        return 0.0 if gate is None else gate.opens_at() - self._clock.monotonic()
+        return 0.0 if gate is None else gate.opens_at() - self.clock.monotonic()
 
     def is_open(self, lane: str) -> bool:
         """Whether a lane's host may be asked right now."""
         gate = self._gates.get(lane)
-        return gate is None or (not gate.busy and gate.opens_at() <= self._clock.monotonic())
+        return gate is None or (not gate.busy and gate.opens_at() <= self.clock.monotonic())
 
     def snapshot(self) -> list[Visit]:
         """What must outlive the process: every delay that is not over yet (P3)."""
-        now, monotonic = self._clock.now(), self._clock.monotonic()
+        now, monotonic = self.clock.now(), self.clock.monotonic()
         return [
             Visit(lane, now, now + timedelta(seconds=gate.free_at - monotonic))
             for lane, gate in self._gates.items()
@@ -165,7 +170,7 @@ class Gates:
 
     def prune(self) -> None:
         """Forget gates that are open and have nothing left to remember."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         idle = [
             lane
             for lane, gate in self._gates.items()
@@ -196,9 +201,9 @@ class Gates:
         `own_until`: the end of the delay that the same visit left behind when it was here before.
         """
         self.allow_for_lost_visit(lane, delay_seconds)
-        deadline = self._clock.monotonic() + TURN_SECONDS
+        deadline = self.clock.monotonic() + TURN_SECONDS
         while True:
-            gate, now = self.gate(lane), self._clock.monotonic()
+            gate, now = self.gate(lane), self.clock.monotonic()
             opens_at = gate.opens_at(own_until)
             if gate.hold is not None and gate.held_until > deadline:
                 raise OnHold(gate.hold.until, gate.hold.reason)
@@ -210,7 +215,7 @@ class Gates:
             if gate.busy:
                 await _released(gate, deadline - now)
             else:
-                await self._clock.sleep(opens_at - now)
+                await self.clock.sleep(opens_at - now)
         self.enter(lane)
 
 

@@ -43,6 +43,7 @@ class Lane:
     sources: dict[str, DueSource] = field(default_factory=dict)  # waiting or in flight
     answers: dict[str, asyncio.Future[Outcome | None]] = field(default_factory=dict)
     in_flight: str | None = None
+    emptied: list[asyncio.Future[None]] = field(default_factory=list)  # who waits for its end
     timer: asyncio.TimerHandle | None = None
     ready: bool = False
     not_before: float = 0.0  # monotonic; spreads the return after an outage (O2)
@@ -68,6 +69,15 @@ class Lane:
             return None
         place, others = _place(due), self.sources.values()
         return sum(_place(other) < place for other in others if other.id != self.in_flight)
+
+    def seconds_before(self, source_id: str) -> float:
+        """The delays of those that are polled before a source that waits here."""
+        due, flying = self.sources.get(source_id), self.sources.get(self.in_flight or "")
+        if due is None or due is flying:
+            return 0.0
+        place = _place(due)
+        before = [one for one in self.sources.values() if one is flying or _place(one) < place]
+        return sum(one.delay_seconds for one in before)
 
 
 class Lanes:
@@ -140,6 +150,34 @@ class Lanes:
             answer = asyncio.get_running_loop().create_future()
             lane.answers[due.id] = answer
         return answer
+
+    async def emptied(self, names: Iterable[str], seconds: float | None = None) -> bool:
+        """Wait until these lanes have nothing to do any more; False: some have, after so long."""
+        loop, waiters = asyncio.get_running_loop(), []
+        for name in names:
+            lane = self._lanes.get(name)
+            if lane is not None:
+                waiters.append(loop.create_future())
+                lane.emptied.append(waiters[-1])
+        if not waiters:
+            return True
+        _, late = await asyncio.wait(waiters, timeout=seconds)
+        return not late
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Take everything out of these lanes that is not under way: it is simply still due."""
+        for name in names:
+            lane = self._lanes.get(name)
+            if lane is None:
+                continue
+            kept = lane.in_flight
+            for source_id in [one for one in lane.sources if one != kept]:
+                del lane.sources[source_id]
+                answer = lane.answers.pop(source_id, None)
+                if answer is not None and not answer.done():
+                    answer.set_result(None)
+            lane.queue.clear()
+            self._wake(lane)
 
     def pause(self) -> None:
         """Start nothing but what was asked for by hand (O2)."""
@@ -229,6 +267,11 @@ class Lanes:
         found = self._lanes.get(lane)
         return None if found is None else found.ahead_of(source_id)
 
+    def seconds_before(self, lane: str, source_id: str) -> float:
+        """The delays of those that a lane polls before this one."""
+        found = self._lanes.get(lane)
+        return 0.0 if found is None else found.seconds_before(source_id)
+
     def _lane(self, name: str) -> Lane:
         lane = self._lanes.get(name)
         if lane is None:
@@ -238,7 +281,7 @@ class Lanes:
 
     def _wake(self, lane: Lane) -> None:
         """Bring a lane closer to its next poll: ready now, or when its gate opens."""
-        if self._stopped or lane.ready or lane.in_flight is not None:
+        if lane.ready or lane.in_flight is not None:
             return
         if lane.timer is not None:
             lane.timer.cancel()
@@ -246,7 +289,7 @@ class Lanes:
         if not lane.sources:
             self._forget(lane)
             return
-        if self._is_held_up(lane):
+        if self._stopped or self._is_held_up(lane):
             return
         lane.ready = True
         self._ready.append(lane)
@@ -319,13 +362,15 @@ class Lanes:
         answer = lane.answers.pop(due.id, None)
         if answer is not None and not answer.done():
             answer.set_result(None if task.cancelled() else task.result())
-        if not self._stopped:
-            self._wake(lane)
-            self._fill_slots()
+        self._wake(lane)
+        self._fill_slots()
 
     def _forget(self, lane: Lane) -> None:
         if self._lanes.get(lane.name) is lane and not lane.sources and lane.in_flight is None:
             del self._lanes[lane.name]
+            for waiter in lane.emptied:
+                if not waiter.done():
+                    waiter.set_result(None)
             if not self._lanes:
                 self._idle.set()
 

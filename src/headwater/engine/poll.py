@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from headwater.clock import Clock
+from headwater.engine.claims import Claims
 from headwater.engine.events import EventKind, Events
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import NULL_LANE
@@ -47,6 +48,7 @@ class Poller:
         fetch: Fetch,
         key_for: Callable[[Subject], Awaitable[str | None]],
         gates: Gates,
+        claims: Claims,
         guard: OutageGuard,
         events: Events,
         clock: Clock,
@@ -56,6 +58,7 @@ class Poller:
         self._fetch = fetch
         self._key_for = key_for
         self._gates = gates
+        self._claims = claims
         self._guard = guard
         self._events = events
         self._clock = clock
@@ -64,19 +67,23 @@ class Poller:
     async def poll(self, due: DueSource) -> Outcome | None:
         """Visit one source and store what came of it; None if it is not due any more."""
         lane, url = due.lane or NULL_LANE, due.id
-        turns = VisitTurns(self._gates, lane)
+        turns, recorded = VisitTurns(self._gates, lane, self._claims), False
         try:
             subject = await self._store.sources.subject_for_poll(due.id)
             if subject is None or not self._is_wanted(subject, due):
                 return None
             url = subject.source.url
             turns.begin(subject.source, self._policy)
+            if not await turns.arrive():
+                return None  # another process is at the host: the source is simply still due
             stored = await self._record(subject, await self._visit(subject, turns))
+            recorded = True
         except StoreError as error:  # not the source's fault: it is simply still due (K5)
             log.warning("[Polling] could not be stored; still due", url=url, error=str(error))
             return None
         finally:
             turns.end()  # the lane's delay counts from the end of the whole poll (P3)
+            await turns.depart(stored=recorded)
         self._guard.learn(stored)
         if not stored.recorded:
             stored = discarded(stored)
@@ -101,7 +108,9 @@ class Poller:
             self._gates.hold(outcome.hold_lane, outcome.hold)
         duration_ms = round((self._clock.monotonic() - started) * 1000)
         visits = (*turns.end(), *self._guard.evidence(outcome, turns.lane))
-        return changed(outcome, {"duration_ms": duration_ms, "visits": visits})
+        return changed(
+            outcome, {"duration_ms": duration_ms, "visits": visits, "fence": turns.fence}
+        )
 
     async def _decide(self, subject: Subject, answer: Answer, started_at: datetime) -> Outcome:
         now, policy = self._clock.now(), self._policy

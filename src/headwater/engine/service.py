@@ -1,40 +1,30 @@
 """Service: everything that polls one database in this process, from start to clean stop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from headwater.clock import Clock
 from headwater.engine.cleanup import Cleanup
-from headwater.engine.events import EventKind, Events
-from headwater.engine.gates import Gates
-from headwater.engine.lanes import NULL_LANE, Lanes
-from headwater.engine.metrics import HEARD, Metrics
-from headwater.engine.outage import OutageGuard
-from headwater.engine.poll import Fetch, Poller, on_hold
-from headwater.engine.switch import Switch
+from headwater.engine.engine import Engine, Pace, run_until
+from headwater.engine.events import EventKind
+from headwater.engine.lanes import NULL_LANE
+from headwater.engine.poll import on_hold
 from headwater.engine.tick import Ticker
-from headwater.engine.timeline import Timeline
 from headwater.errors import (
     AlreadyPolling,
     DatabaseCorrupt,
     HeadwaterError,
     NotFound,
-    Stopping,
     StoreError,
 )
 from headwater.logs import get_logger
-from headwater.model import Outcome, Subject
-from headwater.rules.outage import PROBE_SECONDS, spread_seconds
-from headwater.rules.policy import Policy
-from headwater.store import Store
-from headwater.store.sources import SourceFilter
+from headwater.model import Outcome
+from headwater.rules.politeness import lane_of
 
+__all__ = ["MANUAL_WAIT_SECONDS", "Pace", "Service"]
 log = get_logger()
 MANUAL_WAIT_SECONDS = 60.0  # P10
 _CLAIM_ATTEMPTS = 3
@@ -45,78 +35,18 @@ _ASIDE = timedelta(seconds=60)  # how far back visits of other processes are loo
 _WOKEN_AT_ONCE = 2000  # more would hold up the event loop (H2)
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """The few numbers that the service itself goes by."""
-
-    tick_seconds: float = 60
-    shutdown_seconds: float = 10
-    slots: int = 256  # lanes fetching at once
-    paused: bool = False
-
-
-class Service:
+class Service(Engine):
     """Polls due sources while it runs; polls single ones when asked."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        fetch: Fetch,
-        key_for: Callable[[Subject], Awaitable[str | None]],
-        clock: Clock,
-        policy: Policy,
-        pace: Pace,
-        rng: Random,
-    ) -> None:
-        self._store = store
-        self._fetch = fetch
-        self._key_for = key_for
-        self._clock = clock
-        self._policy = policy
-        self._pace = pace
-        self._rng = rng
-        self.events = Events(clock)
-        self.metrics = Metrics(clock)
-        self.events.listen(self.metrics.hear, HEARD)
-        self.timeline = Timeline(clock)  # counts once somebody lets it listen to the events
-        self.last_tick: datetime | None = None
-        self._outage: str | None = None
-        self._errands: set[asyncio.Task[Any]] = set()
-        self._ticking = asyncio.Lock()
-        self._switch = Switch(store.facts, paused=pace.paused)
-
-    @property
-    def paused(self) -> bool:
-        """Whether polls start only when somebody asks for them (G2)."""
-        return self._switch.paused
+    last_tick: datetime | None = None
 
     async def __aenter__(self) -> Self:
+        self._ticking = asyncio.Lock()
         await self._store.check()
         await self._claim()
         started = self._clock.now().isoformat()
         unclean = await self._store.facts.set(_POLLER_FACT, started) is not None
-        states = await self._store.hosts.all()
-        self.gates = Gates(states, self._clock, unclean_stop=unclean)
-        self.guard = OutageGuard(states, self._clock, self._store.sources.edit)
-        self._poller = Poller(
-            store=self._store,
-            fetch=self._fetch,
-            key_for=self._key_for,
-            gates=self.gates,
-            guard=self.guard,
-            events=self.events,
-            clock=self._clock,
-            policy=self._policy,
-        )
-        database = self._store.database
-        self.lanes = Lanes(
-            self._poller.poll,
-            self.gates,
-            slots=self._pace.slots,
-            rng=self._rng,
-            is_watched=lambda: database.people_waiting > 0,
-        )
+        await self._assemble(unclean=unclean)
         self.ticker = Ticker(
             store=self._store,
             lanes=self.lanes,
@@ -125,8 +55,6 @@ class Service:
             policy=self._policy,
             rng=self._rng,
         )
-        self.guard.on_change = self._thin_out
-        self.lanes.switch(on=not await self._switch.look())
         return self
 
     async def __aexit__(
@@ -136,12 +64,8 @@ class Service:
         trace: TracebackType | None,
     ) -> None:
         """Finish running polls within bounds, store what they fetched, leave cleanly (S8)."""
-        await self.lanes.stop(self._pace.shutdown_seconds)
-        await self._store.flush(self._pace.shutdown_seconds)
-        if self._errands:
-            await asyncio.wait(self._errands, timeout=self._pace.shutdown_seconds)
-        with suppress(HeadwaterError):  # a database that is away finds an unclean stop later
-            await self._store.hosts.keep(self.gates.snapshot())
+        await self._finish()
+        with suppress(HeadwaterError):
             await self._store.facts.set(_POLLER_FACT, None)
         self._store.database.release()
 
@@ -156,18 +80,7 @@ class Service:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until told to stop."""
-        loops = (self._tick_loop, self._request_loop, self._probe_loop)
-        tasks = [asyncio.create_task(loop()) for loop in loops]
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended = [task for task in tasks if task.done()]
-            for task in (stopping, *tasks):
-                task.cancel()
-            await asyncio.gather(stopping, *tasks, return_exceptions=True)
-        for task in ended:  # none of them ends by itself
-            task.result()
+        await run_until(stop, (self._tick_loop, self._request_loop, self._probe_loop))
 
     async def tick(self) -> int:
         """Run one tick now, behind the one under way if there is one."""
@@ -228,15 +141,13 @@ class Service:
         except TimeoutError:
             return None
         if outcome is None or not outcome.recorded:
-            await self._store.sources.get(source_id)  # raises if it was removed meanwhile
-        if outcome is None:
-            raise StoreError("the poll could not be stored or was stopped; the source is still due")
+            source = await self._store.sources.get(source_id)  # raises if it was removed meanwhile
+            moved = lane_of(source, subject.user_id) != due.lane  # its new lane takes the request
+            if outcome is None and not moved:
+                raise StoreError(
+                    "the poll could not be stored or was stopped; the source is still due"
+                )
         return outcome
-
-    def refuse_when_stopping(self) -> None:
-        """Raise Stopping once nothing more is started (S8)."""
-        if self.lanes.is_closed:
-            raise Stopping("the service is stopping and starts nothing more")
 
     async def _tick_loop(self) -> None:
         while True:
@@ -270,35 +181,3 @@ class Service:
         """Respect what other processes did to hosts: previews of the command line (P3)."""
         for state in await self._store.hosts.visited_aside(self._clock.now() - _ASIDE):
             self.gates.learn(state)
-
-    async def _probe_loop(self) -> None:
-        while True:
-            await self._clock.sleep(PROBE_SECONDS)
-            probing = self.guard.lasts and not self.paused
-            hosts = self.guard.hosts_to_probe() if probing else []
-            if hosts and not self.lanes.probe(hosts):
-                with suppress(HeadwaterError):
-                    await self._request_probe(hosts)
-
-    async def _request_probe(self, hosts: Sequence[str]) -> None:
-        """Ask for a poll of some source of a good host: none of them is due just now."""
-        host = self._rng.choice(hosts)
-        wanted = SourceFilter(host=host, enabled=True)
-        found = await self._store.sources.find(wanted, limit=1)
-        await self._store.sources.request([source.id for source in found], self._clock.now())
-
-    def _thin_out(self, kind: str | None) -> None:
-        """Thin polling out while an outage lasts; bring lanes back when it is over (O2, O3)."""
-        if kind is not None:
-            self.lanes.pause()
-        else:
-            self.lanes.resume(spread_seconds(len(self.lanes.names())))
-        self._run_errand(self.guard.give_back(kind or self._outage or ""))
-        if kind != self._outage:
-            self._outage = kind
-            self.events.tell(EventKind.OUTAGE, text=kind)
-
-    def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
-        errand = asyncio.create_task(work)
-        self._errands.add(errand)
-        errand.add_done_callback(self._errands.discard)

@@ -47,25 +47,32 @@ class Ticker:
 
         While paused, only what was asked for by hand is handed over (G2).
         """
+        await self.prepare(paused=paused)
+        sources = self._store.sources
+        if paused:
+            return await self._hand_over(await sources.requested(self._clock.now(), self._policy))
+        return await self._hand_over(await sources.due(self._clock.now(), self._policy))
+
+    async def prepare(self, *, paused: bool = False) -> None:
+        """Do what must be done before due sources are looked up."""
         await self._clean_up()
         moved = await self._store.sources.bring_back(self._clock.now())
         if moved:
             log.warning(
                 "[Polling] the clock was set back; future polls count as now", sources=moved
             )
-        sources = self._store.sources
-        if paused:
-            return await self._hand_over(await sources.requested(self._clock.now(), self._policy))
-        await self._first_contacts()
-        return await self._hand_over(await sources.due(self._clock.now(), self._policy))
+        if not paused:
+            await self._first_contacts()
 
     async def take_requests(self) -> int:
         """Hand over the polls that were asked for within the last seconds (S9, S10)."""
+        return await self._hand_over(await self.recent_requests())
+
+    async def recent_requests(self) -> list[DueSource]:
+        """The sources whose poll was asked for within the last seconds."""
         now = self._clock.now()
         since = now - _RECENT_REQUESTS
-        return await self._hand_over(
-            await self._store.sources.requested(now, self._policy, since=since)
-        )
+        return await self._store.sources.requested(now, self._policy, since=since)
 
     async def _clean_up(self) -> None:
         try:

@@ -1,12 +1,24 @@
 """VisitTurns: the hosts that one poll visits, its own and those that redirects lead to (P3)."""
 
-from contextlib import AbstractAsyncContextManager
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from headwater.engine.gates import Gates
-from headwater.model import Source, Visit
+from headwater.engine.claims import NOBODY_ELSE, Claims
+from headwater.engine.gates import TURN_SECONDS, Gates
+from headwater.errors import HostBusy, OnHold
+from headwater.model import Fence, HostState, Source, Visit
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import delay_seconds, host_of, host_of_lane, passing_delay
+from headwater.rules.politeness import (
+    delay_seconds,
+    hold_seconds,
+    host_of,
+    host_of_lane,
+    passing_delay,
+    wait_seconds,
+)
+
+_SOON_SECONDS = 1.0  # a wait that clocks that differ by a little can explain
+_AGAIN_SECONDS = 0.1  # between looks at a host that another process visits
 
 
 class VisitTurns:
@@ -15,13 +27,16 @@ class VisitTurns:
     _source: Source
     _policy: Policy
 
-    def __init__(self, gates: Gates, lane: str) -> None:
+    def __init__(self, gates: Gates, lane: str, claims: Claims = NOBODY_ELSE) -> None:
         self._gates = gates
+        self._claims = claims
         self.lane = lane
         self._delay = 0.0
         self._at_home = True
         self._own_until: dict[str, float] = {}  # the ends of delays that this visit left behind
         self._visits: dict[str, Visit] = {}
+        self._claimed: set[str] = set()
+        self.fence: Fence | None = None  # where others poll too: what proves that the lane is ours
 
     def begin(self, source: Source, policy: Policy) -> None:
         """Say which source the visit is for: from here on its delay counts."""
@@ -31,7 +46,35 @@ class VisitTurns:
             own, host = source.poll_delay_seconds, host_of(source)
             self._delay = delay_seconds(own, source.type, host, policy)
 
-    def at(self, host: str) -> AbstractAsyncContextManager[None]:
+    async def arrive(self) -> bool:
+        """Make sure that no other process asks the poll's host; False: one does, or just did."""
+        if self._claims.alone:
+            return True
+        self.fence = self._claims.fence(self.lane)
+        if self.fence is None:
+            return False
+        state = await self._claims.take(self.lane)
+        if state is None:
+            return False
+        self._claimed.add(self.lane)
+        self._gates.learn(state)
+        wait = self._gates.seconds_until_open(self.lane)
+        if wait > _SOON_SECONDS:
+            await self._give_back(self.lane)
+            return False
+        if wait > 0:
+            await self._gates.clock.sleep(wait)
+        return True
+
+    async def depart(self, *, stored: bool) -> None:
+        """Let other processes have what this poll still claims; `stored`: its visits are."""
+        if stored:
+            self._visits.clear()
+        for lane in list(self._claimed):
+            await self._give_back(lane)
+
+    @asynccontextmanager
+    async def at(self, host: str) -> AsyncIterator[None]:
         """Wait for the turn of a host that a redirect leads to, and mark it as visited.
 
         The poll's own host is let go first: two lanes that redirect to each other must not wait
@@ -39,11 +82,20 @@ class VisitTurns:
         not for the delay that this poll itself left behind: all of it is one visit (P3).
         """
         self._leave_home()
+        await self._give_back(self.lane)
         lane, delay = host, passing_delay(host, self._source, self._policy).total_seconds()
         if host == host_of_lane(self.lane):
             lane, delay = self.lane, self._delay
         own_until = self._own_until.get(lane, 0.0)
-        return self._gates.turn(lane, delay, partial(self._left, lane), own_until=own_until)
+        await self._gates.take_turn(lane, delay, own_until=own_until)
+        visited = 0.0
+        try:
+            await self._claim(lane)
+            visited = delay
+            yield
+        finally:
+            self._left(lane, self._gates.leave(lane, visited))
+            await self._give_back(lane)
 
     def end(self) -> tuple[Visit, ...]:
         """End the poll's visit; its lane's delay is counted from here.
@@ -68,3 +120,42 @@ class VisitTurns:
     def _keep(self, visit: Visit | None) -> None:
         if visit is not None:
             self._visits[visit.lane] = visit
+
+    async def _claim(self, lane: str) -> None:
+        """Wait until no other process is at a host, nor was there a moment ago; not for ever."""
+        if self._claims.alone or lane in self._claimed:
+            return
+        deadline = self._gates.clock.monotonic() + TURN_SECONDS
+        while True:
+            wait = await self._tried(lane)
+            if wait <= 0:
+                return
+            if self._gates.clock.monotonic() + wait > deadline:
+                raise HostBusy(f"{host_of_lane(lane)} had no turn for us in time")
+            await self._gates.clock.sleep(wait)
+
+    async def _tried(self, lane: str) -> float:
+        """Claim a host, or answer how long to wait before the next attempt."""
+        state = await self._claims.take(lane)
+        if state is None:
+            return _AGAIN_SECONDS
+        self._claimed.add(lane)
+        now, allowed_at = self._gates.clock.now(), state.next_allowed_at
+        held = hold_seconds(state.hold, now)
+        delay = wait_seconds(allowed_at, state.next_allowed_set_at, now)
+        wait = max(held, 0.0 if self._is_ours(state) else delay)
+        if wait > 0:
+            await self._give_back(lane)
+        if state.hold is not None and held > TURN_SECONDS:
+            raise OnHold(state.hold.until, state.hold.reason)
+        return wait
+
+    def _is_ours(self, state: HostState) -> bool:
+        """Whether the delay that is stored of a host is the one that this poll left behind."""
+        visit = self._visits.get(state.lane)
+        return visit is not None and visit.next_allowed_at == state.next_allowed_at
+
+    async def _give_back(self, lane: str) -> None:
+        if lane in self._claimed:
+            self._claimed.discard(lane)
+            await self._claims.give_back(lane, self._visits.get(lane))

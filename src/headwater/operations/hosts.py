@@ -73,8 +73,14 @@ class HostsSeen:
 
     async def page(self, limit: int, *, after: str = "", now: datetime) -> list[HostView]:
         """Hosts in order, behind a given one."""
-        names = await self.store.hosts.names(owner=self.owner, after=after, limit=limit)
-        return await self._views(names, now)
+        found: list[HostView] = []
+        while (left := limit - len(found)) > 0:
+            names = await self.store.hosts.names(owner=self.owner, after=after, limit=left)
+            found += await self._views(names, now)  # less one that lost its last source just now
+            if len(names) < left:
+                break
+            after = names[-1]
+        return found
 
     async def busy(self, limit: int, *, now: datetime) -> list[HostView]:
         """Hosts that are asked now, are on hold, or have sources waiting, in this order."""
@@ -192,6 +198,7 @@ def look_at_lane(service: Service, lane: str, source_id: str) -> tuple[HostState
     polled = service.lanes.in_flight().get(lane)
     lane_now = LaneNow(
         ahead=service.lanes.ahead_of(lane, source_id),
+        seconds_before=service.lanes.seconds_before(lane, source_id),
         in_flight=polled is not None,
         polling=polled == source_id,
         paused=service.paused,

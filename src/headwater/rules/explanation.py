@@ -39,6 +39,7 @@ class LaneNow:
     """How things stand in a source's lane while a service runs; no table tells."""
 
     ahead: int | None = None  # how many wait before the source; None: it does not wait
+    seconds_before: float = 0.0  # the delays of those
     in_flight: bool = False  # some source of the lane is being polled
     polling: bool = False  # and it is this one
     paused: bool = False  # the scheduler is switched off (G2)
@@ -82,10 +83,13 @@ def explain(
     steps += _lane_steps(source, state, now, policy)
     if lane is None:
         return Explanation(next_poll_at(source, state, now, policy), tuple(steps))
-    steps += _steps_now(lane)
-    waits_for_the_switch = lane.paused and source.requested_at is None and not lane.polling
-    next_at = None if waits_for_the_switch else next_poll_at(source, state, now, policy)
-    return Explanation(next_at, tuple(steps))
+    next_at = next_poll_at(source, state, now, policy)
+    if next_at is not None and lane.ahead is not None:
+        next_at = max(next_at, now) + timedelta(seconds=lane.seconds_before)
+    steps += _steps_now(lane, next_at)
+    by_hand = source.requested_at is not None or lane.polling
+    waits_for_better_times = (lane.paused or lane.outage is not None) and not by_hand
+    return Explanation(None if waits_for_better_times else next_at, tuple(steps))
 
 
 def span(seconds: float) -> str:
@@ -150,12 +154,12 @@ def _lane_steps(source: Source, state: HostState, now: datetime, policy: Policy)
     return [*steps, Step("lane", f"{host}, {delay:g} s between polls ({origin})")]
 
 
-def _steps_now(lane: LaneNow) -> list[Step]:
+def _steps_now(lane: LaneNow, next_at: datetime | None) -> list[Step]:
     steps = []
     if lane.polling:
         steps.append(Step("in flight", "it is being polled right now"))
     elif lane.ahead is not None:
-        steps.append(Step("lane position", _position(lane)))
+        steps.append(Step("lane position", _position(lane), next_at if lane.ahead else None))
     elif lane.in_flight:
         steps.append(Step("lane position", "another source of the lane is being polled right now"))
     if lane.paused:
@@ -171,7 +175,10 @@ def _position(lane: LaneNow) -> str:
     told = {0: "next in its lane", 1: "1 source waits before it"}.get(
         lane.ahead or 0, f"{lane.ahead} sources wait before it"
     )
-    return f"{told}, one is being polled right now" if lane.in_flight else told
+    if lane.in_flight:
+        told = f"{told}, one is being polled right now"
+    waits = lane.ahead and lane.seconds_before >= 1
+    return f"{told}; their delays take {span(lane.seconds_before)}" if waits else told
 
 
 def _told(length: timedelta) -> str:

@@ -38,6 +38,8 @@ Days = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 Port = Annotated[int, Field(strict=True, ge=0, le=65_535)]
 Tick = Annotated[float, Field(strict=True, ge=1, le=1_000_000_000, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, ge=1, le=86_400, allow_inf_nan=False)]
+Lease = Annotated[float, Field(strict=True, ge=3, le=3600, allow_inf_nan=False)]
+ShardCount = Annotated[int, Field(strict=True, ge=1, le=256)]
 Delay = Annotated[float, Field(strict=True, ge=0, le=86_400, allow_inf_nan=False)]
 Host = Annotated[str, AfterValidator(values.host)]
 HostPattern = Annotated[str, AfterValidator(values.host_pattern)]
@@ -139,6 +141,13 @@ class EncryptionSettings(Section):
     old_master_keys: tuple[MasterKey, ...] = ()  # open what was sealed with them, seal nothing
 
 
+class ClusterSettings(Section):
+    """`app.cluster`: several workers on one PostgreSQL."""
+
+    lease_seconds: Lease = 30
+    concurrency: ShardCount = 256
+
+
 class LogSettings(Section):
     """What log lines look like and which are written."""
 
@@ -168,6 +177,7 @@ class Settings(Section):
     fetch: FetchSettings = FetchSettings()
     x: XSettings = XSettings()
     encryption: EncryptionSettings = EncryptionSettings()
+    cluster: ClusterSettings = ClusterSettings()
     log: LogSettings = LogSettings()
     limits: LimitSettings = LimitSettings()
 

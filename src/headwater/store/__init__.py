@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.clock import Clock
-from headwater.errors import ConfigError, DatabaseUnavailable
+from headwater.errors import ConfigError, DatabaseUnavailable, StoreError
 from headwater.model import Outcome
 from headwater.store.articles import Articles
 from headwater.store.batch import Batcher
@@ -18,6 +18,7 @@ from headwater.store.database import Database, Session
 from headwater.store.facts import Facts
 from headwater.store.hosts import Hosts
 from headwater.store.migrate import migrate, newest_version, schema_version
+from headwater.store.moving import unfinished
 from headwater.store.people import People
 from headwater.store.polls import Polls
 from headwater.store.posts import Posts
@@ -81,8 +82,14 @@ class Store:
         return await self.database.write(lambda session: _prepare(session, folder, now))
 
     async def check(self) -> None:
-        """Raise DatabaseCorrupt if a quick look finds damage (K6)."""
+        """Raise if a quick look finds damage (K6), or if this is half a copy of another."""
         await self.database.read(self.database.refuse_damage)
+        rest = await self.database.read(unfinished)
+        if rest is not None:
+            raise StoreError(
+                f"this database is an unfinished copy of {rest}: first let `headwater migrate "
+                "--from … --to …` come to its end"
+            )
 
     async def schema(self) -> tuple[int, int]:
         """The schema's version in the database, and the one this program knows."""

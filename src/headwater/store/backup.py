@@ -10,7 +10,9 @@ from pathlib import Path
 from headwater.errors import StoreError, UsageError
 from headwater.store.database import Database, Row, Session
 from headwater.store.migrate import migrate, newest_version, schema_version
+from headwater.store.moving import COPIED_FROM
 from headwater.store.sqlite import SqliteDatabase, SqliteFile
+from headwater.store.tables import columns_of
 
 # parents first, so that rows find what they point to
 TABLES = (
@@ -19,7 +21,7 @@ TABLES = (
 )  # fmt: skip
 _PAGE = 2000
 _PAIRED = ("api_keys", "tombstones", "late_keys", "post_articles")  # keyed by their first two
-_NOT_COPIED = {"facts": ("poller", "retired_master_keys")}
+_NOT_COPIED = {"facts": ("poller", "retired_master_keys", COPIED_FROM)}
 # What a restore takes away. Who polls and which master keys were rotated out is none of its
 # business, and what hosts asked for stays: a hold that is newer than the backup must still be
 # obeyed (P3, P9).
@@ -112,7 +114,7 @@ def _check(source: SqliteFile, path: Path) -> None:
 
 
 def _copy(source: Session, target: Session, table: str) -> int:
-    columns = _columns(source, table)
+    columns = columns_of(source, table)
     if not columns:
         raise StoreError(f"there is no table {table} to copy")
     # SQLite keeps truth as a number, which PostgreSQL does not take for one
@@ -126,17 +128,6 @@ def _copy(source: Session, target: Session, table: str) -> int:
         target.execute_many(insert, [dict(zip(names, row, strict=True)) for row in page])
         total += len(page)
     return total
-
-
-def _columns(session: Session, table: str) -> list[tuple[str, str]]:
-    """The columns that are stored, without those that follow from others, with their types."""
-    if session.kind == "sqlite":
-        rows = session.fetch(f"PRAGMA table_xinfo({table})")
-        return [(row[1], row[2].lower()) for row in rows if row[6] == 0]
-    sql = """SELECT column_name, data_type FROM information_schema.columns
-        WHERE table_name = :table AND table_schema = current_schema() AND is_generated = 'NEVER'
-        ORDER BY ordinal_position"""
-    return [(row[0], row[1]) for row in session.fetch(sql, {"table": table})]
 
 
 def _pages(session: Session, table: str, columns: Sequence[str]) -> Iterator[list[Row]]:

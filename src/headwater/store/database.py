@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -69,6 +70,7 @@ class Database(ABC):
     """Runs SQL functions in threads; the two kinds say how to connect and what errors mean."""
 
     migrations: Path
+    takes_workers = False  # several processes may poll it
 
     def __init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="headwater-writer")
@@ -77,6 +79,11 @@ class Database(ABC):
         self._local = threading.local()
         self._sessions: list[Session] = []
         self.people_waiting = 0  # for an answer right now: polls take small steps meanwhile (H3)
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where the database is, without what lets one in."""
 
     async def read(self, work: Callable[[Session], T]) -> T:
         """Run a query function on a consistent view of the database."""
@@ -161,9 +168,9 @@ class Database(ABC):
     @abstractmethod
     def _in_read(self, session: Session, work: Callable[[Session], T]) -> T: ...
 
-    async def try_claim(self) -> bool:
-        """Take the right to poll, with the driver's errors made ours (S10)."""
-        return await self._asked(self.claim)
+    async def try_claim(self, *, shared: bool = False) -> bool:
+        """Take the right to poll, alone or beside others; the driver's errors made ours (S10)."""
+        return await self._asked(partial(self.claim, shared=shared))
 
     async def keep_claim(self) -> bool:
         """Make sure that the right to poll is still ours; False if another process has it now."""
@@ -186,8 +193,11 @@ class Database(ABC):
         return True
 
     @abstractmethod
-    def claim(self) -> bool:
-        """Take the right to poll this database; False if another process has it (S10)."""
+    def claim(self, *, shared: bool = False) -> bool:
+        """Take the right to poll this database; False if another process has it (S10).
+
+        `shared`: as one of several workers, none of which has it alone.
+        """
 
     @abstractmethod
     def is_claimed(self) -> bool:

@@ -25,9 +25,12 @@ def _value(session: Session, name: str) -> str | None:
 
 def _swap(session: Session, name: str, value: str | None) -> str | None:
     before = _value(session, name)
-    session.execute("DELETE FROM facts WHERE name = :name", {"name": name})
-    if value is not None:
+    if value is None:
+        session.execute("DELETE FROM facts WHERE name = :name", {"name": name})
+    else:
         session.execute(
-            "INSERT INTO facts (name, value) VALUES (:name, :value)", {"name": name, "value": value}
+            """INSERT INTO facts (name, value) VALUES (:name, :value)
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
+            {"name": name, "value": value},
         )
     return before

@@ -40,7 +40,7 @@ class Hosts:
 
     async def of_lanes(self, lanes: Sequence[str]) -> Mapping[str, HostState]:
         """What is remembered of these lanes; one that nothing is known of is left out."""
-        return await self._database.read(lambda s: _of_lanes(s, lanes))
+        return await self._database.read(lambda s: of_lanes(s, lanes))
 
     async def keep(self, visits: Sequence[Visit]) -> None:
         """Remember visits that no poll could record (S8)."""
@@ -58,6 +58,12 @@ class Hosts:
         """The lanes that other processes announced since a moment."""
         params = {"since": str(to_ms(since))}
         rows = await self._database.read(lambda s: s.fetch(_ANNOUNCED, params))
+        return [host_from(row) for row in rows]
+
+    async def closed(self, now: datetime) -> Sequence[HostState]:
+        """The lanes that are on hold, or wait for a delay to be over."""
+        sql = f"SELECT {_COLUMNS} FROM hosts WHERE hold_until > :now OR next_allowed_at > :now"
+        rows = await self._database.read(lambda s: s.fetch(sql, {"now": to_ms(now)}))
         return [host_from(row) for row in rows]
 
     async def names(self, *, owner: str | None, after: str, limit: int) -> Sequence[str]:
@@ -91,7 +97,8 @@ class Hosts:
         return await self._database.read(lambda s: host_lists.causes(s, owner, hosts, limit))
 
 
-def _of_lanes(session: Session, lanes: Sequence[str]) -> dict[str, HostState]:
+def of_lanes(session: Session, lanes: Sequence[str]) -> dict[str, HostState]:
+    """What is remembered of these lanes."""
     sql = f"SELECT {_COLUMNS} FROM hosts WHERE {session.among('lane', 'lanes')}"
     rows = session.fetch(sql, {"lanes": session.array(set(lanes))})
     return {row[0]: host_from(row) for row in rows}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from headwater.errors import DatabaseUnavailable, StoreError
 from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
@@ -29,12 +30,12 @@ class PostgresSession:
 
     kind = "postgres"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, application_name: str = "headwater") -> None:
         self.connection = psycopg.connect(
             url,
             autocommit=True,
             connect_timeout=_CONNECT_SECONDS,
-            application_name="headwater",
+            application_name=application_name,
             keepalives_idle=30,
         )
         if self.connection.info.server_version >= 130_000:
@@ -91,15 +92,24 @@ class PostgresDatabase(Database):
     """A database on a PostgreSQL server."""
 
     migrations = Path(__file__).parent / "migrations" / "postgres"
+    takes_workers = True
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self._url = url
+        self.url = url
         self._lock: psycopg.Connection[Any] | None = None
+        self._shared = False
 
-    def connect(self) -> PostgresSession:
+    @property
+    def address(self) -> str:
+        """Which database of which server, without user and password."""
+        told = conninfo_to_dict(self.url)
+        host, port = told.get("host", "localhost"), told.get("port", 5432)
+        return f"postgresql://{host}:{port}/{told.get('dbname', '')}"
+
+    def connect(self, application_name: str = "headwater") -> PostgresSession:
         """Open a connection for the calling thread."""
-        return PostgresSession(self._url)
+        return PostgresSession(self.url, application_name)
 
     def translate(self, error: Exception) -> Exception:
         """Tell passing trouble from our own mistakes."""
@@ -114,12 +124,14 @@ class PostgresDatabase(Database):
         """A connection that was cut off is replaced."""
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
-    def claim(self) -> bool:
+    def claim(self, *, shared: bool = False) -> bool:
         """Take an advisory lock that lives as long as a connection of its own (S10)."""
         if self._lock is not None:
             return True
+        self._shared = shared
         connection = self.connect().connection
-        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_POLLER_LOCK,)).fetchone()
+        lock = "pg_try_advisory_lock_shared" if shared else "pg_try_advisory_lock"
+        row = connection.execute(f"SELECT {lock}(%s)", (_POLLER_LOCK,)).fetchone()
         if row is None or not row[0]:
             connection.close()
             return False
@@ -136,7 +148,7 @@ class PostgresDatabase(Database):
                 self._lock = None
             else:
                 return True
-        return self.claim()
+        return self.claim(shared=self._shared)
 
     def is_claimed(self) -> bool:
         """Whether another process holds the lock."""

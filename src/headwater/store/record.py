@@ -13,6 +13,7 @@ from headwater.model import Outcome, OutcomeKind, SkipReason
 from headwater.store import hosts, polls, posts
 from headwater.store.database import Session
 from headwater.store.rows import columns_of, to_ms
+from headwater.store.shards import overtaken
 
 # what a poll may change of its source; a person's settings are not among it
 _POLLED = (
@@ -27,12 +28,13 @@ _LATE_KEY_DAYS = 30  # how long a key outlives its entry in the feed
 
 def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Store outcomes whose sources nobody edited meanwhile; answer what became of each (D4)."""
+    late = overtaken(session, (o.fence for o in outcomes if o.fence is not None))
     current = _current(session, outcomes)
     results = []
     for outcome in outcomes:
         before = outcome.before
         as_polled = (before.generation, before.url, before.type.value, before.enabled)
-        if current.pop(before.id, None) == as_polled:
+        if current.pop(before.id, None) == as_polled and outcome.fence not in late:
             results.append(_without_podcast_twins(session, outcome))
         else:
             results.append(replace(outcome, posts=(), recorded=False))

@@ -77,6 +77,24 @@ class Sources:
         ids = _DUE_IDS + _REQUESTED_IDS
         return await self._database.read(lambda s: _due(s, ids, params, now, policy))
 
+    async def due_in(
+        self, shards: Sequence[int], now: datetime, policy: Policy, *, requested_only: bool = False
+    ) -> list[DueSource]:
+        """The due sources of some shards, of a database that several workers share out."""
+        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
+        params = {"now": to_ms(now), "capped": capped, "since": 0, "shards": list(shards)}
+        ids = _REQUESTED_IDS if requested_only else _DUE_IDS + _REQUESTED_IDS
+        ids = f"{ids}) AND s.shard = ANY(:shards"
+        return await self._database.read(lambda s: _due(s, ids, params, now, policy))
+
+    async def due_shards(self, now: datetime, policy: Policy, *, requested_only: bool) -> list[int]:
+        """The shards that have anything due."""
+        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
+        params = {"now": to_ms(now), "capped": capped, "since": 0}
+        ids = _REQUESTED_IDS if requested_only else _DUE_IDS + _REQUESTED_IDS
+        sql = f"SELECT DISTINCT shard FROM sources WHERE id IN ({ids})"
+        return [row[0] for row in await self._database.read(lambda s: s.fetch(sql, params))]
+
     async def requested(
         self, now: datetime, policy: Policy, *, since: datetime = EPOCH
     ) -> list[DueSource]:
@@ -215,7 +233,7 @@ class Sources:
         sql = f"""{_SELECT} WHERE s.enabled AND s.default_cap IN (TRUE, FALSE)
             AND s.last_polled IS NULL LIMIT :limit"""
         rows = await self._database.read(lambda s: s.fetch(sql, {"limit": limit}))
-        return [source_from(row) for row in rows]
+        return _readable(rows)
 
     async def set_contact(self, sources: Sequence[Source]) -> None:
         """Keep the jitter of these sources, once (P6)."""
@@ -240,7 +258,7 @@ class Sources:
 
 
 def _due(
-    session: Session, ids: str, params: Mapping[str, int | None], now: datetime, policy: Policy
+    session: Session, ids: str, params: Mapping[str, object], now: datetime, policy: Policy
 ) -> list[DueSource]:
     """The SQL twin of `rules.schedule.is_due`, lane by lane; a property test ties the two."""
     found = []
@@ -306,7 +324,18 @@ def _listed(
     session: Session, wanted: SourceFilter, limit: int, after: Position | None
 ) -> list[Source]:
     sql, params = _in_order(session.kind, wanted, limit, after)
-    return [source_from(row) for row in session.fetch(f"{_SELECT} {sql}", params)]
+    return _readable(session.fetch(f"{_SELECT} {sql}", params))
+
+
+def _readable(rows: Sequence[Row]) -> list[Source]:
+    """Sources from their rows; one that came in by another way must not hide the others (H4)."""
+    found = []
+    for row in rows:
+        try:
+            found.append(source_from(row))
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            log.warning("[Polling] a source cannot be read and is left out", source=row[0])
+    return found
 
 
 def _places(

@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -166,6 +166,11 @@ class SqliteDatabase(Database):
         except OSError as error:
             raise StoreError(f"there can be no folder {path.parent}: {error.strerror}") from error
 
+    @property
+    def address(self) -> str:
+        """Where the file is, in full."""
+        return f"sqlite:///{self.path.resolve()}"
+
     def connect(self) -> SqliteSession:
         """Open a connection for the calling thread."""
         return SqliteSession(self.path)
@@ -207,11 +212,28 @@ class SqliteDatabase(Database):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in (*_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
-    def claim(self) -> bool:
+    def claim(self, *, shared: bool = False) -> bool:
         """Lock the file beside the database that stands for the right to poll (S10)."""
+        if shared:
+            return False  # a file has one poller
         if self._lock is None:
             self._lock = self._locked()
         return self._lock is not None
+
+    def _still_claimed(self) -> bool:
+        """A lock file that was deleted or replaced guards nothing: take the new one."""
+        with suppress(FileNotFoundError):
+            if self._lock is not None:
+                now, then = os.stat(self._lock_file), os.fstat(self._lock)
+                if (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino):
+                    return True
+        self.release()
+        return self.claim()
+
+    @property
+    def _lock_file(self) -> str:
+        """Beside the file itself, whatever link leads there."""
+        return f"{os.path.realpath(self.path)}.lock"
 
     def is_claimed(self) -> bool:
         """Whether another process holds the lock."""
@@ -253,7 +275,7 @@ class SqliteDatabase(Database):
             )
 
     def _locked(self) -> int | None:
-        handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,0 +1,75 @@
+"""The workers of a cluster."""
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from headwater.api.callers import need_admin
+from headwater.api.schemas import Moment, Shape
+from headwater.app import App
+from headwater.errors import NotFound
+from headwater.operations.cluster import ClusterView, cluster_view
+
+
+class WorkerOut(Shape):
+    """A worker, as it was last seen."""
+
+    id: str = Field(description="What it goes by.")
+    machine: str = Field(description="Where it runs.")
+    pid: int = Field(description="Its process there.")
+    started_at: Moment = Field(description="When it started.")
+    seen_at: Moment = Field(description="When it last told that it lives.")
+    shards: int = Field(description="How many shards it has open.")
+    in_flight: int = Field(description="How many polls are under way there.")
+    polls: int = Field(description="How many ended since its start.")
+    leases_lost: int = Field(description="How many shards others took over from it.")
+
+
+class ClusterOut(Shape):
+    """How the workers of this database stand."""
+
+    workers: list[WorkerOut] = Field(description="Those that were seen of late, oldest first.")
+    shards: int = Field(description="How many parts the hosts are shared out in.")
+    open_shards: int = Field(description="How many of them are polled right now.")
+    waiting_jobs: int = Field(description="How many wake-ups wait for a worker.")
+    stalled_jobs: int = Field(description="How many belong to workers that fell silent.")
+    due: int = Field(description="How many sources are due.")
+    overdue: int = Field(description="How many sources have been due for more than two ticks.")
+    oldest_overdue_at: Moment | None = Field(
+        description="Since when the longest of them has been due; null: none is overdue."
+    )
+
+    @classmethod
+    def of(cls, view: ClusterView) -> "ClusterOut":
+        """The cluster as it is served."""
+        return cls(
+            workers=[WorkerOut.model_validate(one) for one in view.workers],
+            shards=view.shards,
+            open_shards=view.open_shards,
+            waiting_jobs=view.waiting_jobs,
+            stalled_jobs=view.stalled_jobs,
+            due=view.backlog.due,
+            overdue=view.backlog.overdue,
+            oldest_overdue_at=view.backlog.oldest_overdue_at,
+        )
+
+
+def cluster_routes(app: App) -> APIRouter:
+    """`/api/cluster`."""
+    routes = APIRouter(prefix="/api/cluster", tags=["scheduler"])
+
+    @routes.get("", dependencies=[Depends(need_admin)])
+    async def get_cluster() -> ClusterOut:
+        """Show the workers that share this database; there are none with SQLite."""
+        if not app.store.database.takes_workers:
+            raise NotFound("there is no cluster: workers share a PostgreSQL database")
+        settings = app.settings
+        view = await cluster_view(
+            app.store,
+            app.clock.now(),
+            app.policy,
+            tick_seconds=settings.source.tick_seconds,
+            lease_seconds=settings.cluster.lease_seconds,
+        )
+        return ClusterOut.of(view)
+
+    return routes

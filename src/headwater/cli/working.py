@@ -1,0 +1,87 @@
+"""The command that polls beside others: one worker of a cluster."""
+
+import asyncio
+import logging
+import sys
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from headwater import __version__, logs
+from headwater.app import open_app
+from headwater.cli.invocation import invocation, run
+from headwater.cli.serving import (
+    collect_garbage_rarely,
+    raise_file_limit,
+    stop_on_signals,
+    take_short_turns,
+)
+from headwater.clock import SharedClock
+from headwater.errors import DatabaseUnavailable
+from headwater.rules.urls import masked
+from headwater.settings import Settings, load_settings
+
+commands = typer.Typer()
+log = logs.get_logger()
+_AGAIN_SECONDS = 5.0
+
+
+@commands.command(
+    rich_help_panel="Polling",
+    epilog="Example: headwater --database-url postgresql://db/headwater worker",
+)
+def worker(
+    ctx: typer.Context,
+    concurrency: Annotated[
+        int | None, typer.Option(help="How many of the 256 shards to poll at once.")
+    ] = None,
+) -> None:
+    """Poll sources as they fall due, beside other workers on the same PostgreSQL."""
+    call = invocation(ctx)
+    settings = load_settings(
+        config_file=call.config_file,
+        options=call.options | {"app.cluster.concurrency": concurrency},
+    )
+    logs.configure(settings.log.format, settings.log.level, colours=sys.stderr.isatty())
+    raise_file_limit()
+    collect_garbage_rarely()
+    take_short_turns()
+    _tell_no_tales()
+    run(_work(settings))
+
+
+async def _work(settings: Settings) -> None:
+    stop = stop_on_signals()
+    asyncio.get_running_loop().set_exception_handler(_note_lost_ends)
+    while not stop.is_set():
+        try:
+            await _work_until(stop, settings)
+        except DatabaseUnavailable as error:
+            log.warning("[Cluster] the database is away; trying again", error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _AGAIN_SECONDS)
+    log.info("stopped")
+
+
+async def _work_until(stop: asyncio.Event, settings: Settings) -> None:
+    async with open_app(settings, clock=SharedClock()) as app, app.worker() as working:
+        database = masked(settings.database_url)
+        log.info("working", worker=working.id, version=__version__, database=database)
+        await working.run(stop)
+
+
+def _tell_no_tales() -> None:
+    """Keep the libraries beneath from telling at length what we tell in a line."""
+    for name in ("procrastinate", "psycopg.pool"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _note_lost_ends(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A job whose end could not be noted is found stalled and ended by whoever looks next."""
+    from procrastinate.exceptions import ConnectorException
+
+    if isinstance(context.get("exception"), ConnectorException):
+        log.info("[Cluster] a job's end could not be noted")
+    else:
+        loop.default_exception_handler(context)

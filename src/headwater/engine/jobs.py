@@ -1,0 +1,109 @@
+"""Jobs: wake-ups of shards and ticks on Procrastinate; what is due stays in the sources."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import AlreadyEnqueued, ProcrastinateException
+from procrastinate.jobs import DeleteJobCondition, Job, Status
+from procrastinate.schema import SchemaManager
+
+from headwater.errors import DatabaseUnavailable
+from headwater.rules.shards import SHARDS
+
+_SHARDS, _TICKS = "shards", "ticks"
+_POLLING_SECONDS = 1.0
+_CONNECTIONS = 6
+SCHEMA = SchemaManager.get_schema()  # of the queue's own tables
+
+
+class Jobs:
+    """The queue that all workers share: one job at a time runs for a shard, one more may wait."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        run_shard: Callable[[int], Awaitable[None]],
+        tick: Callable[[], Awaitable[None]],
+        tick_seconds: float,
+        lease_seconds: float,
+        concurrency: int = SHARDS,
+    ) -> None:
+        self._lease_seconds = lease_seconds
+        self._concurrency = concurrency
+        self._app = App(
+            connector=PsycopgConnector(
+                conninfo=url, min_size=1, max_size=_CONNECTIONS, timeout=lease_seconds
+            )
+        )
+
+        @self._app.task(name="headwater.shard", queue=_SHARDS)
+        async def shard(shard: int) -> None:
+            await run_shard(shard)
+
+        @self._app.periodic(cron=cron_of(tick_seconds), periodic_id="tick")
+        @self._app.task(name="headwater.tick", queue=_TICKS, queueing_lock="tick")
+        async def ticked(timestamp: int) -> None:  # noqa: ARG001 - the queue gives it
+            await tick()
+
+        self._shard_task = shard
+
+    async def run(self) -> None:
+        """Work on ticks and shards until cancelled, or until the database is away for long."""
+        async with self._app.open_async(), asyncio.TaskGroup() as group:
+            # ticks have a worker of their own: shards may keep all others busy
+            group.create_task(self._work(_TICKS, 1))
+            group.create_task(self._work(_SHARDS, self._concurrency))
+
+    async def wake(self, shards: Iterable[int]) -> None:
+        """Have these shards looked after; those that wait for it already are left alone."""
+        for shard in shards:
+            lock = f"shard:{shard}"
+            job = self._shard_task.configure(lock=lock, queueing_lock=lock)
+            try:
+                await job.defer_async(shard=shard)
+            except AlreadyEnqueued:
+                continue
+            except ProcrastinateException as error:
+                raise DatabaseUnavailable(f"jobs cannot be deferred now: {error}") from error
+
+    async def reap(self) -> set[int]:
+        """End the jobs of workers that fell silent; answer the shards that are free by that.
+
+        They are failed and deleted, each on its own: a retry would meet the job that a tick
+        deferred meanwhile, and block its shard for good.
+        """
+        manager, freed = self._app.job_manager, set()
+        try:
+            for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._lease_seconds):
+                await manager.finish_job(job, Status.FAILED, delete_job=True)
+                freed |= _shards_of(job)
+        except ProcrastinateException as error:
+            raise DatabaseUnavailable(f"stalled jobs cannot be ended now: {error}") from error
+        return freed
+
+    async def _work(self, queue: str, concurrency: int) -> None:
+        await self._app.run_worker_async(
+            queues=[queue],
+            name=queue,
+            concurrency=concurrency,
+            fetch_job_polling_interval=_POLLING_SECONDS,
+            delete_jobs=DeleteJobCondition.ALWAYS,
+            install_signal_handlers=False,
+            update_heartbeat_interval=self._lease_seconds / 6,
+            stalled_worker_timeout=self._lease_seconds,
+        )
+        raise DatabaseUnavailable("the queue of jobs cannot be used now")
+
+
+def cron_of(seconds: float) -> str:
+    """A pace as a line for cron; a sixth field stands for seconds."""
+    if round(seconds) < 60:
+        return f"* * * * * */{max(round(seconds), 1)}"
+    return f"*/{min(round(seconds / 60), 59)} * * * *"
+
+
+def _shards_of(job: Job) -> set[int]:
+    shard = job.task_kwargs.get("shard")
+    return {shard} if isinstance(shard, int) else set()

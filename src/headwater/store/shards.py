@@ -1,0 +1,198 @@
+"""Shards and workers: who polls what, where several processes poll one PostgreSQL (K8)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, cast
+
+from headwater.clock import SharedClock
+from headwater.model import Fence
+from headwater.store.database import Database, Row, Session
+from headwater.store.rows import moment
+
+if TYPE_CHECKING:  # the driver is loaded where there is a server to talk to
+    from headwater.store.postgres import PostgresSession
+
+TICK_FACT = "cluster tick"  # when some worker last looked for what is due
+NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
+_OPEN = f"""
+    UPDATE shards SET epoch = epoch + 1, worker = :worker, opened_at = {NOW_MS}
+    FROM (SELECT shard, worker FROM shards WHERE shard = :shard FOR UPDATE) before
+    WHERE shards.shard = before.shard RETURNING epoch, before.worker
+"""
+_SEEN = f"""
+    INSERT INTO workers (id, machine, pid, backend, started_at, seen_at, in_flight, polls,
+        leases_lost)
+    VALUES (:id, :machine, :pid, :backend, {NOW_MS}, {NOW_MS}, :in_flight, :polls, :lost)
+    ON CONFLICT (id) DO UPDATE SET seen_at = {NOW_MS}, backend = excluded.backend,
+        in_flight = excluded.in_flight, polls = excluded.polls, leases_lost = excluded.leases_lost
+"""
+_SILENT = f"""
+    DELETE FROM workers WHERE seen_at < {NOW_MS} - :lease AND id <> :me RETURNING id, backend
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A shard that was opened, and whether whoever had it before left it cleanly."""
+
+    fence: Fence
+    unclean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSeen:
+    """What a worker said of itself when it was last seen."""
+
+    id: str
+    machine: str
+    pid: int
+    started_at: datetime
+    seen_at: datetime
+    in_flight: int
+    polls: int
+    leases_lost: int
+    shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How many shards are open, and how many jobs wait or hang."""
+
+    open: int
+    waiting: int
+    stalled: int
+
+
+class Shards:
+    """The shards and workers tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def prepare_queue(self, schema: str) -> None:
+        """Make the tables of the queue of jobs where there are none yet."""
+        await self._database.write(lambda s: _prepare_queue(s, schema))
+
+    async def set(self, clock: SharedClock) -> None:
+        """Make a clock go by the database's."""
+        before = clock.monotonic()
+        then = await self.now()
+        clock.set(then, (before + clock.monotonic()) / 2)
+
+    async def now(self) -> datetime:
+        """The database's own time."""
+        return moment((await self._database.read(lambda s: s.fetch(f"SELECT {NOW_MS}")))[0][0])
+
+    async def open(self, shard: int, worker: str) -> Opening:
+        """Take a shard over; whatever its last opening still stores is void from now on."""
+        params = {"shard": shard, "worker": worker}
+        rows = await self._database.write(lambda s: s.fetch(_OPEN, params))
+        epoch, before = rows[0]
+        return Opening(Fence(shard, epoch), before is not None)
+
+    async def close(self, fence: Fence) -> None:
+        """Leave a shard cleanly, if it is still ours."""
+        sql = "UPDATE shards SET worker = NULL WHERE shard = :shard AND epoch = :epoch"
+        params = {"shard": fence.shard, "epoch": fence.epoch}
+        await self._database.write(lambda s: s.execute(sql, params))
+
+    async def held_by(self, worker: str) -> Mapping[int, int]:
+        """The epochs of the shards that a worker has open."""
+        sql = "SELECT shard, epoch FROM shards WHERE worker = :worker"
+        return dict(await self._database.read(lambda s: s.fetch(sql, {"worker": worker})))
+
+    async def seen(self, worker: Mapping[str, object]) -> None:
+        """Note that a worker lives, and what it says of itself."""
+        await self._database.write(lambda s: s.execute(_SEEN, worker))
+
+    async def gone(self, worker: str) -> None:
+        """Forget a worker that stopped cleanly."""
+        sql = "DELETE FROM workers WHERE id = :id"
+        await self._database.write(lambda s: s.execute(sql, {"id": worker}))
+
+    async def bury(self, me: str, lease_seconds: float) -> Sequence[int]:
+        """Take the shards of silent workers away; answer those.
+
+        They stay marked as left uncleanly. The connection that held the hosts they visited is
+        cut: a worker that only slept finds out, and nobody waits for one that is dead.
+        """
+        params = {"me": me, "lease": round(lease_seconds * 1000)}
+        return await self._database.write(lambda s: _bury(s, params))
+
+    async def standing(self, lease_seconds: float) -> Standing:
+        """How the shards and their jobs stand."""
+        return await self._database.read(lambda s: _standing(s, lease_seconds))
+
+    async def workers(self) -> Sequence[WorkerSeen]:
+        """Every worker that was seen of late, oldest first."""
+        sql = """SELECT w.id, machine, pid, started_at, seen_at, in_flight, polls, leases_lost,
+            (SELECT count(*) FROM shards s WHERE s.worker = w.id)
+            FROM workers w ORDER BY started_at, w.id"""
+        rows = await self._database.read(lambda s: s.fetch(sql))
+        return [_worker(row) for row in rows]
+
+
+def _standing(session: Session, lease_seconds: float) -> Standing:
+    (opened,) = session.fetch("SELECT count(*) FROM shards WHERE worker IS NOT NULL")[0]
+    if session.fetch("SELECT to_regclass('procrastinate_jobs')")[0][0] is None:
+        return Standing(opened, 0, 0)  # no worker was here yet
+    waiting, stalled = session.fetch(
+        """SELECT count(*) FILTER (WHERE status = 'todo'),
+            count(*) FILTER (WHERE status = 'doing' AND (w.id IS NULL
+                OR w.last_heartbeat < now() - make_interval(secs => :lease)))
+        FROM procrastinate_jobs j LEFT JOIN procrastinate_workers w ON w.id = j.worker_id""",
+        {"lease": lease_seconds},
+    )[0]
+    return Standing(opened, waiting, stalled)
+
+
+def _worker(row: Row) -> WorkerSeen:
+    id_, machine, pid, started, seen, in_flight, polls, lost, shards = row
+    return WorkerSeen(
+        id_, machine, pid, moment(started), moment(seen), in_flight, polls, lost, shards
+    )
+
+
+def _prepare_queue(session: Session, schema: str) -> None:
+    session.execute("SELECT pg_advisory_xact_lock(8421)")  # whoever comes second finds them
+    if session.fetch("SELECT to_regclass('procrastinate_jobs')")[0][0] is not None:
+        return
+    cast("PostgresSession", session).connection.execute(schema.encode())
+    for table in ("jobs", "events", "periodic_defers"):
+        # rows come and go by the thousand: without this, looking for a job slows down
+        session.execute(
+            f"""ALTER TABLE procrastinate_{table} SET (autovacuum_vacuum_scale_factor = 0,
+            autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0,
+            autovacuum_analyze_threshold = 1000)"""
+        )
+
+
+def _bury(session: Session, params: Mapping[str, object]) -> list[int]:
+    silent = session.fetch(_SILENT, params)
+    if not silent:
+        return []
+    session.fetch(
+        f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE {session.among("pid", "backends")} AND application_name = 'headwater hosts'""",
+        {"backends": session.array(backend for _, backend in silent if backend is not None)},
+    )
+    rows = session.fetch(
+        f"""UPDATE shards SET epoch = epoch + 1 WHERE {session.among("worker", "workers")}
+        RETURNING shard""",
+        {"workers": session.array(worker for worker, _ in silent)},
+    )
+    return [row[0] for row in rows]
+
+
+def overtaken(session: Session, fences: Iterable[Fence]) -> set[Fence]:
+    """Those openings that are over; the others stay as they are until the transaction ends (K8)."""
+    wanted = set(fences)
+    if not wanted:
+        return wanted
+    rows = session.fetch(
+        f"""SELECT shard, epoch FROM shards WHERE {session.among("shard", "shards")}
+        ORDER BY shard FOR SHARE""",
+        {"shards": session.array({fence.shard for fence in wanted})},
+    )
+    return wanted - {Fence(*row) for row in rows}

@@ -1,0 +1,117 @@
+"""Workers as processes of their own, and the sources that they share out."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from headwater.app import App
+from headwater.model import Source, SourceType, Validators
+
+PATIENCE_SECONDS = 90.0
+
+
+@dataclass
+class Crew:
+    """Workers on one database."""
+
+    url: str
+    folder: Path
+    lease_seconds: float = 4
+    delay_seconds: float = 0.0
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, module: str = "headwater", **environ: str) -> "subprocess.Popen[bytes]":
+        """Start one more; `module` may be a worker with something wrong about it."""
+        settings = {
+            "APP__DATABASE_URL": self.url,
+            "APP__FETCH__ALLOW_PRIVATE_NETWORKS": "true",
+            "APP__SOURCE__TICK_SECONDS": "1",
+            "APP__SOURCE__POLL_DELAY_SECONDS": json.dumps({"rss": self.delay_seconds}),
+            "APP__CLUSTER__LEASE_SECONDS": str(self.lease_seconds),
+        }
+        with self.log(len(self.workers)).open("wb") as log:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", module, "worker"],
+                cwd=Path(__file__).parents[2],
+                env={**os.environ, **settings, **environ},
+                stderr=log,
+            )
+        self.workers.append(worker)
+        return worker
+
+    def asked(self, *arguments: str) -> str:
+        """What the command line answers, beside the workers."""
+        return subprocess.run(
+            [sys.executable, "-m", "headwater", "--database-url", self.url, *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    def log(self, number: int) -> Path:
+        """Where a worker's log is."""
+        return self.folder / f"worker{number}.log"
+
+    def dismiss(self) -> None:
+        """Stop all that still run, and see to it that they do."""
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGCONT)
+                worker.kill()
+            worker.wait()
+
+
+async def until(what: Callable[[], Any], told: str) -> None:
+    """Look again and again until something is so."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        found = what()
+        if asyncio.iscoroutine(found):
+            found = await found
+        if found:
+            return
+        assert time.monotonic() < deadline, told
+        await asyncio.sleep(0.05)
+
+
+async def add_due(app: App, urls: Sequence[str], *, interval_minutes: int = 600) -> list[Source]:
+    """Sources that were polled long ago and are all due."""
+    now = app.clock.now()
+    made = [
+        Source(
+            id=f"source-{number}",
+            podcast_id="default",
+            type=SourceType.RSS,
+            url=url,
+            created_at=now,
+            host=url.split("/")[2].partition(":")[0],
+            last_polled=now - timedelta(days=2),
+            first_poll_done=True,
+            last_success_at=now - timedelta(days=2),
+            validators=Validators(etag='"1"'),
+            poll_interval_minutes=interval_minutes,
+        )
+        for number, url in enumerate(urls)
+    ]
+    await app.store.sources.add_many(made)
+    return made
+
+
+async def number(app: App, sql: str) -> int:
+    """The one number that a query answers."""
+    return int((await app.store.database.read(lambda s: s.fetch(sql)))[0][0])
+
+
+async def stored_polls(app: App) -> int:
+    """How many polls were stored."""
+    return await number(app, "SELECT count(*) FROM polls")

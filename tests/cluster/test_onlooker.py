@@ -1,0 +1,129 @@
+"""API servers beside workers: they poll nothing, and know and reach everything (S9, S10, G2)."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from headwater.app import App
+from tests.cluster.crew import Crew, add_due, number, stored_polls, until
+from tests.cluster.test_sharing import HOSTS, urls_of
+from tests.cluster.web import a_web
+
+pytestmark = pytest.mark.postgres
+BASE = "/api/users/default/podcasts/default/sources"
+
+
+@asynccontextmanager
+async def served(crew: Crew, *options: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """An API server on the workers' database."""
+    environ = {**os.environ, "APP__DATABASE_URL": crew.url, "APP__SOURCE__TICK_SECONDS": "1"}
+    log = crew.folder / "serve.log"
+    with log.open("wb") as errors:
+        command = [sys.executable, "-m", "headwater", "serve", "--port", "0", *options]
+        server = subprocess.Popen(command, env=environ, cwd=crew.folder, stderr=errors)
+    try:
+        await until(lambda: "serving" in log.read_text() or server.poll() is not None, "no start")
+        found = re.search(r"url=(\S+)", log.read_text())
+        assert found is not None, log.read_text()
+        async with aiohttp.ClientSession(found[1]) as session:
+            yield session
+        server.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(server.wait, 30) == 0
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def told(session: aiohttp.ClientSession, path: str) -> Any:
+    async with session.get(path) as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
+
+
+async def test_s9_a_poll_by_hand_reaches_the_worker_that_has_its_shard(app: App, crew: Crew):
+    async with a_web(HOSTS) as web:
+        sources = await add_due(app, urls_of(web, HOSTS[:8], 2))
+        crew.start()
+        crew.start()
+
+        async def all_stored() -> bool:
+            return await stored_polls(app) == len(sources)
+
+        await until(all_stored, "not all were polled")
+        async with served(crew, "--no-scheduler") as session:
+            for source in sources[:5]:
+                async with session.post(f"{BASE}/{source.id}/poll") as answer:
+                    assert answer.status == 200, await answer.text()
+                    assert (await answer.json())["outcome"] == "unchanged"
+            metrics = await (await session.get("/metrics")).text()
+            assert 'headwater_polls_total{outcome="unchanged",type="rss"} 5' in metrics
+            ready = await told(session, "/api/ready")
+            assert ready["checks"]["scheduler"]["ok"]
+            cluster = await told(session, "/api/cluster")
+            assert [one["polls"] > 0 for one in cluster["workers"]] == [True, True]
+        assert web.overlaps == []
+
+
+async def test_events_of_all_workers_are_told_where_somebody_listens(app: App, crew: Crew):
+    async with a_web(HOSTS) as web:
+        crew.delay_seconds = 0.3
+        sources = await add_due(app, urls_of(web, HOSTS, 3))
+        async with served(crew, "--no-scheduler") as session:
+            async with session.get("/api/events") as stream:
+                crew.start()
+                crew.start()
+                finished = set[str]()
+                async with asyncio.timeout(90):
+                    while len(finished) < len(sources):
+                        line = (await stream.content.readline()).decode()
+                        if line.startswith("data: "):
+                            data = json.loads(line.removeprefix("data: "))
+                            if data.get("outcome") == "unchanged":
+                                finished.add(data["sourceId"])
+            assert finished == {source.id for source in sources}
+
+
+async def test_g2_a_pause_stops_all_workers_and_survives_in_the_database(app: App, crew: Crew):
+    async with a_web(HOSTS) as web, served(crew, "--no-scheduler") as session:
+        async with session.put("/api/scheduler", json={"paused": True}) as answer:
+            assert (await answer.json())["paused"] is True
+        crew.start()
+
+        async def working() -> bool:
+            return await number(app, "SELECT count(*) FROM workers") == 1
+
+        await until(working, "no worker came")
+        sources = await add_due(app, urls_of(web, HOSTS[:4], 1))
+        async with session.post(f"{BASE}/{sources[0].id}/poll") as answer:
+            assert answer.status == 200, await answer.text()
+        assert web.requests() == 1, "only what was asked for"
+        async with session.put("/api/scheduler", json={"paused": False}) as answer:
+            assert answer.status == 200
+        await until(lambda: web.requests() == len(sources), "they did not go on")
+
+
+async def test_s10_a_service_and_workers_do_not_poll_the_same_database(app: App, crew: Crew):
+    crew.start()
+
+    async def working() -> bool:
+        return await number(app, "SELECT count(*) FROM workers") == 1
+
+    await until(working, "no worker came")
+    with pytest.raises(AssertionError, match="another headwater process polls this database"):
+        async with served(crew):
+            pass
+    crew.dismiss()
+    async with served(crew):
+        second = crew.start()
+        assert await asyncio.to_thread(second.wait, 60) != 0
+        assert "polls this database alone" in crew.log(1).read_text()

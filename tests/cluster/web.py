@@ -1,0 +1,112 @@
+"""A web of many hosts that writes down every request: who was asked when, and for how long."""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+UNCHANGED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, by the web's own clock."""
+
+    path: str
+    began: float
+    ended: float
+
+
+@dataclass
+class Web:
+    """What its hosts were asked."""
+
+    port: int = 0
+    answer_seconds: float = 0.02
+    slow: dict[str, float] = field(default_factory=dict)  # hosts that take longer
+    redirects: dict[str, str] = field(default_factory=dict)  # from a host to a URL
+    asked: defaultdict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
+    open_now: Counter[str] = field(default_factory=Counter)
+    overlaps: list[str] = field(default_factory=list)
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    connections: dict[asyncio.StreamWriter, "asyncio.Task[None] | None"] = field(
+        default_factory=dict
+    )
+
+    def requests(self) -> int:
+        """How many there were, those under way included."""
+        return sum(map(len, self.asked.values())) + sum(self.open_now.values())
+
+    def times_asked(self) -> Counter[str]:
+        """How often each URL was asked for."""
+        return Counter(f"{host}{one.path}" for host, all_ in self.asked.items() for one in all_)
+
+    def shortest_pause(self) -> float:
+        """The shortest time between the end of a request and the next one to the same host."""
+        pauses = [
+            after.began - before.ended
+            for all_ in self.asked.values()
+            for before, after in pairwise(sorted(all_, key=lambda one: one.began))
+        ]
+        return min(pauses, default=float("inf"))
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection until either side ends it."""
+        self.connections[writer] = asyncio.current_task()
+        host = writer.get_extra_info("sockname")[0]
+        try:
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    await self._answer(host, head.split()[1].decode(), writer)
+        finally:
+            writer.close()
+            del self.connections[writer]
+
+    async def hang_up(self) -> None:
+        """End every connection."""
+        self.closing.set()
+        tasks = [task for task in self.connections.values() if task is not None]
+        for writer in self.connections:
+            writer.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # transports close in the next turn
+
+    async def _answer(self, host: str, path: str, writer: asyncio.StreamWriter) -> None:
+        if self.open_now[host]:
+            self.overlaps.append(f"{host}{path}")
+        self.open_now[host] += 1
+        began = time.monotonic()
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(
+                    self.closing.wait(), self.slow.get(host, self.answer_seconds)
+                )
+        finally:
+            self.open_now[host] -= 1
+            self.asked[host].append(Asked(path, began, time.monotonic()))
+        target = self.redirects.get(host)
+        if target is not None:
+            found = f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n"
+            writer.write(found.encode())
+        else:
+            writer.write(UNCHANGED)
+        await writer.drain()
+
+
+@asynccontextmanager
+async def a_web(hosts: Sequence[str]) -> AsyncIterator[Web]:
+    """Serve all of these loopback addresses on one free port."""
+    web = Web()
+    first = await asyncio.start_server(web.serve, hosts[0], 0)
+    web.port = first.sockets[0].getsockname()[1]
+    rest = [await asyncio.start_server(web.serve, host, web.port) for host in hosts[1:]]
+    try:
+        yield web
+    finally:
+        for server in (first, *rest):
+            server.close()
+        await web.hang_up()

@@ -1,0 +1,130 @@
+"""What a worker of several needs of lanes, leases and clocks (K8, S8)."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from headwater.clock import SharedClock
+from headwater.engine.gates import Gates
+from headwater.engine.jobs import cron_of
+from headwater.engine.lanes import Lanes
+from headwater.engine.leases import Leases
+from headwater.model import DueSource, Fence, Outcome
+from headwater.rules.shards import shard_of
+from headwater.store.shards import Opening
+from tests.fakes import START, FakeClock, in_virtual_time
+
+
+def due_in(lane: str, number: int = 0) -> DueSource:
+    return DueSource(f"{lane} {number}", lane, overdue_since=START, delay_seconds=0)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_s8_what_is_withdrawn_is_not_polled_and_what_is_under_way_is_waited_for(stopped: bool):
+    begun: list[str] = []
+
+    async def poll(due: DueSource) -> Outcome | None:
+        begun.append(due.id)
+        await asyncio.sleep(5)
+        gates.leave(due.lane or "", 0)
+        return None
+
+    gates = Gates([], FakeClock())
+
+    async def story() -> None:
+        lanes = Lanes(poll, gates, slots=9, rng=Random(1))
+        lanes.offer([due_in("a.org", 1), due_in("a.org", 2), due_in("b.org")])
+        assert not await lanes.emptied(["a.org", "b.org", "never.org"], seconds=1)
+        if stopped:
+            lanes.close()
+        lanes.withdraw(["a.org", "never.org"])
+        assert not await lanes.emptied(["a.org"], seconds=1)
+        assert await lanes.emptied(["a.org"], seconds=10)
+        assert await lanes.emptied(["b.org"])
+        assert await lanes.emptied(lanes.names())
+
+    in_virtual_time(story)
+    assert begun == ["a.org 1", "b.org 0"]
+
+
+def test_a_lane_that_waits_for_its_delay_is_empty_once_it_is_withdrawn():
+    async def poll(due: DueSource) -> Outcome | None:
+        raise AssertionError("it was not its turn")
+
+    async def story() -> None:
+        gates = Gates([], FakeClock())
+        gates.assume_visit("a.org", 100)
+        lanes = Lanes(poll, gates, slots=9, rng=Random(1))
+        lanes.offer([due_in("a.org")])
+        lanes.withdraw(["a.org"])
+        assert await lanes.emptied(["a.org"], seconds=1)
+        await lanes.wait_until_idle()
+
+    in_virtual_time(story)
+
+
+class Table:
+    """The shards table, for what a worker believes of it."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, int] = {}
+
+    async def open(self, shard: int, worker: str) -> Opening:
+        self.epochs[shard] = self.epochs.get(shard, 0) + 1
+        return Opening(Fence(shard, self.epochs[shard]), unclean=False)
+
+    async def close(self, fence: Fence) -> None:
+        del self.epochs[fence.shard]
+
+    async def held_by(self, worker: str) -> dict[int, int]:
+        return dict(self.epochs)
+
+
+def test_k8_a_lease_that_cannot_be_confirmed_or_was_taken_over_begins_nothing():
+    table, lane = Table(), "a.org"
+    shard = shard_of(lane)
+
+    async def story() -> None:
+        clock = FakeClock()
+        leases = Leases(table, None, clock, worker="me", seconds=10)  # type: ignore[arg-type]
+        assert leases.fence(lane) is None, "not opened"
+        opening = await leases.open(shard)
+        assert leases.fence(lane) == opening.fence
+        await asyncio.sleep(5.9)
+        assert leases.has(shard)
+        await asyncio.sleep(0.2)
+        assert not leases.has(shard), "0.6 of a lease without a look"
+        assert leases.fence(lane) is None
+        await leases.confirm()
+        assert leases.has(shard)
+        table.epochs[shard] += 1  # another worker opened it
+        await leases.confirm()
+        assert not leases.has(shard)
+        assert leases.lost == 1
+        await leases.close(opening.fence)
+        assert table.epochs, "what is another's now is not ours to close"
+
+    in_virtual_time(story)
+
+
+def test_a_shared_clock_follows_whom_all_ask_and_does_not_go_back_by_a_little():
+    clock = SharedClock()
+    base, at = datetime(2026, 2, 16, 8, 0, tzinfo=UTC), clock.monotonic()
+    clock.set(base, at)
+    first = clock.now()
+    assert timedelta(0) <= first - base < timedelta(seconds=60)
+    clock.set(base - timedelta(milliseconds=300), at)
+    assert clock.now() >= first
+    clock.set(base - timedelta(hours=1), at)
+    assert clock.now() < first - timedelta(minutes=50), "it was set anew"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "line"),
+    [(1, "* * * * * */1"), (5, "* * * * * */5"), (59.6, "*/1 * * * *"), (60, "*/1 * * * *"),
+     (600, "*/10 * * * *"), (10**6, "*/59 * * * *")],
+)  # fmt: skip
+def test_ticks_come_at_the_pace_of_the_settings(seconds: float, line: str):
+    assert cron_of(seconds) == line

@@ -1,0 +1,156 @@
+"""Shards, leases and claims on hosts, as PostgreSQL keeps them (K8, P3)."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model import Fence, HostState, SourceType, Visit
+from headwater.rules.politeness import lane_of
+from headwater.rules.shards import SHARDS, shard_of
+from headwater.store import Store, open_database
+from headwater.store.claims import HostClaims
+from headwater.store.postgres import PostgresDatabase
+from headwater.store.shards import Shards
+from tests.store.pieces import NOW, StoreClock, a_post, a_success, rows, stored
+
+pytestmark = pytest.mark.postgres
+LEASE = 30.0
+
+
+@pytest.fixture
+async def shared(new_postgres: Callable[[], str], clock: StoreClock) -> AsyncIterator[Store]:
+    """A store that several workers share."""
+    async with Store(open_database(new_postgres()), clock) as store:
+        yield store
+
+
+@given(st.text())
+def test_every_lane_has_a_shard_and_always_the_same(lane: str):
+    assert 0 <= shard_of(lane) < SHARDS
+    assert shard_of(lane) == shard_of(lane)
+
+
+def test_shards_stay_what_they_are():
+    """Workers of different versions must agree."""
+    assert [shard_of(lane) for lane in ("", "example.org", "x.com/default")] == [212, 27, 94]
+
+
+async def test_the_database_knows_the_same_shards(shared: Store):
+    lanes = ["", "example.org", "x.com/default", "bücher.example", *map(str, range(500))]
+    sql = "SELECT headwater_shard(lane) FROM unnest(:lanes::TEXT[]) AS lane"
+    found = await shared.database.read(lambda s: s.fetch(sql, {"lanes": lanes}))
+    assert [row[0] for row in found] == [shard_of(lane) for lane in lanes]
+
+
+async def test_a_source_is_in_the_shard_of_its_lane_wherever_it_moves(shared: Store):
+    feed = await stored(shared)
+    timeline = await stored(shared, type=SourceType.TWITTER, url="https://x.com/ada", host=None)
+    moved = replace(feed, url="https://other.example/rss", host="other.example")
+    await shared.sources.edit(feed.id, lambda _: moved)
+    found = dict(await rows(shared, "SELECT id, shard FROM sources"))
+    for source in (moved, timeline):
+        assert found[source.id] == shard_of(lane_of(source, "default") or "")
+
+
+async def test_k8_an_opening_makes_the_one_before_void(shared: Store):
+    shards = Shards(shared.database)
+    first = await shards.open(7, "a")
+    assert not first.unclean
+    second = await shards.open(7, "b")
+    assert second.unclean, "whoever had it did not close it"
+    assert second.fence.epoch == first.fence.epoch + 1
+    await shards.close(first.fence)  # too late to mean anything
+    assert await shards.held_by("b") == {7: second.fence.epoch}
+    await shards.close(second.fence)
+    assert await shards.held_by("b") == {}
+    assert not (await shards.open(7, "c")).unclean
+
+
+async def test_k8_the_result_of_an_opening_that_is_over_is_not_stored(shared: Store):
+    shards = Shards(shared.database)
+    late, timely = await stored(shared), await stored(shared)
+    old, kept = await shards.open(1, "a"), await shards.open(2, "a")
+    await shards.open(1, "b")
+    discarded = await shared.record(a_success(late, [a_post(late)], fence=old.fence))
+    recorded = await shared.record(a_success(timely, [a_post(timely)], fence=kept.fence))
+    assert (discarded.recorded, recorded.recorded) == (False, True)
+    assert await rows(shared, "SELECT source_id FROM posts") == [(timely.id,)]
+
+
+async def test_k8_silent_workers_lose_their_shards_and_live_ones_do_not(shared: Store):
+    shards = Shards(shared.database)
+    hosts = HostClaims(_postgres(shared))
+    try:
+        await hosts.take("held.example")
+        for worker in ("dead", "alive", "me"):
+            await shards.seen(_seen(worker, hosts.backend if worker == "dead" else None))
+        opened = {
+            worker: await shards.open(n, worker) for n, worker in enumerate(("dead", "alive"))
+        }
+        age = "UPDATE workers SET seen_at = seen_at - 60000 WHERE id = 'dead'"
+        await shared.database.write(lambda s: s.execute(age))
+        assert await shards.bury("me", LEASE) == [0]
+        assert [one.id for one in await shards.workers()] == ["alive", "me"]
+        assert await shards.held_by("alive") == {1: opened["alive"].fence.epoch}
+        again = await shards.open(0, "me")
+        assert again.unclean
+        assert again.fence.epoch == opened["dead"].fence.epoch + 2
+        other = HostClaims(_postgres(shared))
+        assert await other.take("held.example") is not None, "its hosts were not freed"
+        await other.close()
+    finally:
+        await hosts.close()
+
+
+async def test_p3_a_host_belongs_to_one_process_until_it_is_given_back(shared: Store):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        assert await ours.take("a.example") == HostState("a.example")
+        assert await theirs.take("a.example") is None
+        assert await theirs.take("b.example") == HostState("b.example")
+        until = NOW + timedelta(seconds=5)
+        await ours.give_back("a.example", Visit("a.example", NOW, until))
+        found = await theirs.take("a.example")
+        assert found is not None
+        assert found.next_allowed_at == until, "a visit is known before its host is free"
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_p3_visits_under_way_keep_their_hosts_when_the_connection_is_cut(shared: Store):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        await ours.take("a.example")
+        sql = "SELECT pg_terminate_backend(:pid)"
+        await shared.database.write(lambda s: s.fetch(sql, {"pid": ours.backend}))
+        with pytest.raises(Exception, match="cannot be used now"):
+            await ours.take("b.example")
+        assert await ours.take("b.example") is not None
+        assert await theirs.take("a.example") is None
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_there_is_no_fence_without_others(store: Store):
+    source = await stored(store)
+    assert (await store.record(a_success(source))).recorded
+
+
+def _postgres(store: Store) -> PostgresDatabase:
+    assert isinstance(store.database, PostgresDatabase)
+    return store.database
+
+
+def _seen(worker: str, backend: int | None) -> dict[str, object]:
+    numbers = dict.fromkeys(("pid", "in_flight", "polls", "lost"), 0)
+    return {"id": worker, "machine": "here", "backend": backend, **numbers}
+
+
+def test_a_fence_is_a_value():
+    assert Fence(1, 2) == Fence(1, 2) != Fence(1, 3)
