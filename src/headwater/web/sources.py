@@ -11,6 +11,7 @@ from headwater.errors import NotFound, UsageError
 from headwater.model import Podcast, Source
 from headwater.operations import source_lists
 from headwater.operations.batches import BatchAction, run_batch
+from headwater.store import Store
 from headwater.web.forms import fields_of
 from headwater.web.place import Place, place_of
 from headwater.web.rendering import Pages, done
@@ -83,7 +84,7 @@ def source_list_routes(app: App, service: Service, pages: Pages) -> APIRouter:
         )
 
     async def asked(request: Request, place: Place, query: ListQuery, wish: Wish) -> Response:
-        named, number = await _meant(wish, query, _podcast(place))
+        named, number = await _meant(store, wish, query, _podcast(place))
         return pages.show(
             request,
             "sources_confirm.html",
@@ -95,22 +96,6 @@ def source_list_routes(app: App, service: Service, pages: Pages) -> APIRouter:
             many=source_lists.MANY,
         )
 
-    async def _meant(
-        wish: Wish, query: ListQuery, podcast: Podcast
-    ) -> tuple[list[Source], int | None]:
-        """Some of the sources that are meant, and how many there are."""
-        if wish.is_for_all:
-            wanted = query.wanted(podcast.id)
-            page = await store.sources.find(wanted, limit=_NAMED)
-            if len(page) < _NAMED:  # that is all of them
-                return list(page), len(page)
-            return list(page), await source_lists.how_many(store, wanted)
-        unknown = await store.sources.first_unknown(podcast.id, wish.ids)
-        if unknown is not None:
-            raise NotFound(f"there is no source {unknown}")
-        ids = list(dict.fromkeys(wish.ids))
-        return [await store.sources.get(id_) for id_ in ids[:_NAMED]], len(ids)
-
     return routes
 
 
@@ -121,6 +106,23 @@ _WORDS: dict[str, Any] = {
     "actions": BatchAction,
     "many": source_lists.MANY,
 }
+
+
+async def _meant(
+    store: Store, wish: Wish, query: ListQuery, podcast: Podcast
+) -> tuple[list[Source], int | None]:
+    """Some of the sources that are meant, and how many there are."""
+    if wish.is_for_all:
+        wanted = query.wanted(podcast.id)
+        page = await store.sources.find(wanted, limit=_NAMED)
+        if len(page) < _NAMED:  # that is all of them
+            return list(page), len(page)
+        return list(page), await source_lists.how_many(store, wanted)
+    unknown = await store.sources.first_unknown(podcast.id, wish.ids)
+    if unknown is not None:
+        raise NotFound(f"there is no source {unknown}")
+    ids = list(dict.fromkeys(wish.ids))
+    return [await store.sources.get(id_) for id_ in ids[:_NAMED]], len(ids)
 
 
 def _query(request: Request) -> ListQuery:
