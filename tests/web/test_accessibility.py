@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
 from headwater.demo import DemoWeb, Reply
 from headwater.model import Hold
@@ -44,10 +44,14 @@ class Stage:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def eyes() -> AsyncIterator[Browser]:
-    """One browser for all screens: they are many."""
+async def eyes() -> AsyncIterator[Page]:
+    """One page in one browser for all screens: they are many."""
     async with chromium() as started:
-        yield started
+        page = await started.new_page()
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        yield page
+        assert errors == []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -238,17 +242,18 @@ SCREENS: dict[str, Way] = {
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_nothing_keeps_anybody_out(eyes: Browser, stage: Stage, screen: str):
-    context = await eyes.new_context(reduced_motion="reduce")  # no colour on its way to another
-    page = await context.new_page()
-    await SCREENS[screen](page, stage)
-    assert await findings(page) == []
-    await page.emulate_media(color_scheme="dark")  # other colours, and all else the same
-    assert await findings(page, "color-contrast") == []
-    await page.set_viewport_size({"width": PHONE_WIDTH, "height": 740})
-    assert await findings(page) == []
-    assert await page.evaluate(_BEYOND) == []
-    await context.close()
+async def test_nothing_keeps_anybody_out(eyes: Page, stage: Stage, screen: str):
+    await eyes.context.clear_cookies()
+    await eyes.set_viewport_size({"width": 1280, "height": 900})
+    # without motion: no colour is on its way to another
+    await eyes.emulate_media(color_scheme="light", reduced_motion="reduce")
+    await SCREENS[screen](eyes, stage)
+    assert await findings(eyes) == []
+    await eyes.emulate_media(color_scheme="dark")  # other colours, and all else the same
+    assert await findings(eyes, "color-contrast") == []
+    await eyes.set_viewport_size({"width": PHONE_WIDTH, "height": 740})
+    assert await findings(eyes) == []
+    assert await eyes.evaluate(_BEYOND) == []
 
 
 async def findings(page: Page, *rules: str) -> list[tuple[str, str, str]]:
