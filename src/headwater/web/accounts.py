@@ -12,6 +12,7 @@ from headwater.app import App
 from headwater.errors import Forbidden, NotFound, SecretError, UsageError
 from headwater.model import Podcast
 from headwater.operations.people import (
+    MAX_AGE_DAYS,
     add_podcast,
     add_user,
     edit_podcast,
@@ -28,7 +29,6 @@ from headwater.web.place import place_of
 from headwater.web.rendering import Pages, done
 
 Fields = Mapping[str, list[str]]
-_MOST_DAYS = 36_500
 _ADMIN = [Depends(need_admin)]
 
 
@@ -237,7 +237,7 @@ def _days(fields: Fields) -> int | None:
     text = one(fields, "maxArticleAgeDays")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MOST_DAYS):
-        told = f"The age limit is a whole number of days from 1 to {_MOST_DAYS:,}."
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MAX_AGE_DAYS):
+        told = f"The age limit is a whole number of days from 1 to {MAX_AGE_DAYS:,}."
         raise UsageError(told, field="maxArticleAgeDays")
     return int(text)

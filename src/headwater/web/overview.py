@@ -106,6 +106,10 @@ def _verdict(glance: Glance, *, paused: bool) -> Verdict:
         return Verdict("quiet", "Every source is switched off, so nothing is polled.")
     if health[Health.OK] == 0:
         return Verdict("quiet", "Nothing has come in yet: first polls are spread over an interval.")
+    off = health[Health.DISABLED]
+    if off:
+        told = f"{count(off)} {'is' if off == 1 else 'are'} switched off"
+        return Verdict("good", f"No source is failing, and none is overdue; {told}.")
     return Verdict("good", "Everything is fine: no source is failing, and none is overdue.")
 
 

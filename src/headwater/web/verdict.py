@@ -59,7 +59,7 @@ def _disabled(source: Source) -> Verdict:
         headline="Switched off by Headwater, because it kept failing.",
         why=f"{what}; that was so {times}.",
         then="Nothing: it is not polled until somebody enables it again.",
-        todo=f"{todo} Then enable it again: its failures are forgotten and it is polled at once.",
+        todo=f"{todo} Once it works, enable it: failures are forgotten and it is polled at once.",
     )
 
 
