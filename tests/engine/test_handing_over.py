@@ -65,6 +65,26 @@ def test_a_lane_that_waits_for_its_delay_is_empty_once_it_is_withdrawn():
     in_virtual_time(story)
 
 
+def test_s8_a_lane_that_stands_in_line_for_a_slot_is_let_go():
+    async def poll(due: DueSource) -> Outcome | None:
+        await asyncio.sleep(5)
+        gates.leave(due.lane or "", 0)
+        return None
+
+    gates = Gates([], FakeClock())
+
+    async def story() -> None:
+        lanes = Lanes(poll, gates, slots=1, rng=Random(1))
+        lanes.offer([due_in("a.org"), due_in("b.org")])
+        await asyncio.sleep(1)
+        lanes.close()
+        lanes.withdraw(lanes.names())
+        assert await lanes.emptied(["b.org"], seconds=1)
+        assert await lanes.emptied(["a.org"], seconds=10)
+
+    in_virtual_time(story)
+
+
 class Table:
     """The shards table, for what a worker believes of it."""
 

@@ -177,6 +177,9 @@ class Lanes:
                 if answer is not None and not answer.done():
                     answer.set_result(None)
             lane.queue.clear()
+            if lane.ready:  # nobody is going to call it out of the line any more
+                self._ready.remove(lane)
+                lane.ready = False
             self._wake(lane)
 
     def pause(self) -> None:
