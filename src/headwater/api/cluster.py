@@ -1,5 +1,7 @@
 """The workers of a cluster."""
 
+from typing import Any
+
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
@@ -57,7 +59,11 @@ def cluster_routes(app: App) -> APIRouter:
     """`/api/cluster`."""
     routes = APIRouter(prefix="/api/cluster", tags=["scheduler"])
 
-    @routes.get("", dependencies=[Depends(need_admin)])
+    nobody: dict[int | str, dict[str, Any]] = {
+        404: {"description": "There is no cluster: this database is a SQLite file."}
+    }
+
+    @routes.get("", dependencies=[Depends(need_admin)], responses=nobody)
     async def get_cluster() -> ClusterOut:
         """Show the workers that share this database; there are none with SQLite."""
         if not app.store.database.takes_workers:
