@@ -23,7 +23,10 @@ LAYERS = (
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 NETWORK = {
+    "OpenSSL",
+    "aiohappyeyeballs",
     "aiohttp",
+    "httptools",
     "socket",
     "httpx",
     "requests",
@@ -33,7 +36,7 @@ NETWORK = {
     "aiodns",
     "pycares",
 }
-NETWORK_DOORS = {"http", "connect", "names", "address", "faults", "body", "response"}
+NETWORK_DOORS = {"connect", "names", "address", "tls", "wire"}
 OPENING_CALLS = {"open_connection", "create_connection", "sock_connect", "open_unix_connection"}
 SQL_DRIVERS = {"sqlite3", "psycopg", "asyncpg", "sqlalchemy"}
 SQL_WORDS = ("SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM ", "CREATE TABLE ")

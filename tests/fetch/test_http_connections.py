@@ -1,6 +1,7 @@
 """Connections: kept for a moment, without surprises, verified, counted, and all closed (N11)."""
 
 import asyncio
+import gzip
 import os
 
 import pytest
@@ -115,7 +116,7 @@ async def test_n11_only_so_many_connections_are_kept(monkeypatch):
         opened = [await server.__aenter__() for server in servers]
         for server in opened:
             await client.get(server.url())
-        assert len(client._session.connector._conns) == 2
+        assert client._connector.idle_count == 2
         for manager in servers:
             await manager.__aexit__(None, None, None)
 
@@ -156,10 +157,33 @@ async def test_h1_only_so_many_bodies_grow_large_at_once(monkeypatch):
                 await asyncio.sleep(0.02)
                 sending -= 1
 
+    async def read(client, url):
+        response = await client.get(url)
+        response.done()
+        return response.size
+
     async with serving(large) as server, visitor() as client:
-        responses = await asyncio.gather(*(client.get(server.url(f"/{n}")) for n in range(6)))
-    assert [response.size for response in responses] == [9_000_000] * 6
+        sizes = await asyncio.gather(*(read(client, server.url(f"/{n}")) for n in range(6)))
+    assert sizes == [9_000_000] * 6
     assert most <= 2
+
+
+@pytest.mark.parametrize("deflate", [bytes, gzip.compress], ids=["plain", "gzip"])
+async def test_h1_a_large_body_keeps_its_place_until_it_has_been_read(monkeypatch, deflate):
+    monkeypatch.setattr(http, "_MAX_LARGE_BODIES", 1)
+    encoding = [] if deflate is bytes else ["Content-Encoding: gzip"]
+    large = answer("200 OK", deflate(b"x" * 3_000_000), *encoding)
+    async with serving(large) as server, visitor() as client:
+        first = await client.get(server.url())
+        second = asyncio.create_task(client.get(server.url()))
+        done, _ = await asyncio.wait([second], timeout=0.3)
+        assert not done
+        first.done()
+        assert len((await second).body) == 3_000_000
+        second.result().done()
+        small = await client.get(server.url())  # dropped without a word: its place is free too
+        del small
+        assert len((await client.get(server.url())).body) == 3_000_000
 
 
 async def test_n1_the_environments_proxies_are_ignored(monkeypatch):
@@ -247,9 +271,8 @@ async def test_n7_no_task_connection_or_descriptor_is_left_behind_after_errors()
                     response = await client.get(server.url())
                     raise FetchError(f"a status to be judged: {response.status}")
                 await server.settled()
-        connector = client._session.connector
-        assert not connector._acquired
-        assert not connector._conns
+        assert not client._connector.busy
+        assert not client._connector.idle
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == tasks
         assert len(descriptors()) <= len(before)
@@ -270,7 +293,7 @@ async def test_n7_a_cancelled_visit_leaves_nothing_behind_either():
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.settled()
-        assert not client._session.connector._acquired
+        assert not client._connector.busy
     assert asyncio.all_tasks() == tasks
 
 

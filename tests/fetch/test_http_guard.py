@@ -6,6 +6,7 @@ from ipaddress import ip_network
 import pytest
 
 from headwater.errors import AddressRefused, ConnectFailed
+from headwater.fetch import connect
 from headwater.fetch.connect import Refused, guarded_socket
 from headwater.fetch.names import SystemNames
 from tests.fetch.loopback import answer, name_server, serving, visitor
@@ -106,7 +107,7 @@ def test_n4_the_guard_at_the_socket_makes_no_socket_for_a_refused_address():
     guarded_socket(allowed=True)(info("127.0.0.1")).close()
 
 
-async def test_n7_a_list_of_a_thousand_addresses_is_not_tried_to_its_end():
+async def test_n7_a_list_of_a_thousand_addresses_is_not_tried_to_its_end(monkeypatch):
     asked = []
 
     class Crowd:
@@ -115,15 +116,18 @@ async def test_n7_a_list_of_a_thousand_addresses_is_not_tried_to_its_end():
 
     async with serving() as server:
         port = server.port
-    async with visitor(names=Crowd()) as client:
-        connector = client._session.connector
-        make_socket = connector._socket_factory
+
+    def counting(allowed):
+        make_socket = guarded_socket(allowed)
 
         def counted(info):
             asked.append(info)
             return make_socket(info)
 
-        connector._socket_factory = counted
+        return counted
+
+    monkeypatch.setattr(connect, "guarded_socket", counting)
+    async with visitor(names=Crowd()) as client:
         with pytest.raises(ConnectFailed):
             await client.get(f"http://crowd.test:{port}/")
     assert len({info[4][0] for info in asked}) <= 8

@@ -94,7 +94,7 @@ def test_u5_a_master_key_is_text(tmp_path, value):
     ("key", "url", "fine"),
     [
         ("fetch.proxy", "http://me:pw@proxy.example:3128", True),
-        ("fetch.proxy", "https://proxy.example/", True),
+        ("fetch.proxy", "https://proxy.example/", False),
         ("fetch.proxy", "socks5://proxy.example", False),
         ("fetch.proxy", "http://me:12/hunter2@proxy.example", False),
         ("fetch.proxy", "proxy.example:3128", False),

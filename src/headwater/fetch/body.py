@@ -1,83 +1,67 @@
-"""Reading bodies: whole and within the limit, or not at all (N7, N8, N9, N10)."""
+"""Bodies: inflated within the limit, and only so many large ones at once (N8, H1)."""
 
 import asyncio
-from typing import Protocol
 
-from headwater.errors import BrokenBody, FetchError, TooLarge
-from headwater.fetch.faults import NETWORK_ERRORS
+from headwater.errors import BrokenBody, TooLarge
 from headwater.fetch.inflate import encoding_of, inflate, inflate_start
+from headwater.fetch.wire import MAX_ERROR_BODY, SMALL_BODY
 
-_SMALL_BODY = 1_048_576
 _INLINE_INFLATE = 4096  # a larger body is inflated in a thread (H2)
-_MAX_ERROR_BODY = 4096  # bytes of an error that are worth reading (N9)
-_ERROR_BODY_SECONDS = 5.0
 
 
-class Stream(Protocol):
-    """A body on its way."""
+class Place:
+    """Leave for one body to be large, until it is let go."""
 
-    async def readany(self) -> bytes:
-        """What has come since, or nothing at the end."""
-        ...
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places: asyncio.Semaphore | None = places
 
-    def at_eof(self) -> bool:
-        """Whether all has been read."""
-        ...
+    def let_go(self) -> None:
+        """Let another one be large."""
+        if self._places is not None:
+            self._places.release()
+            self._places = None
+
+    def __del__(self) -> None:
+        self.let_go()  # a body that nobody has any more takes no place
 
 
-async def read_whole(
-    stream: Stream, encoded: str, *, limit: int, large: asyncio.Semaphore
-) -> tuple[bytes, int]:
-    """The body inflated, and its bytes on the wire; both at most `limit`.
+class Room:
+    """How many bodies may be large at the same time; the others wait (H1)."""
 
-    Only so many bodies grow large at once, as `large` allows; the others pause (H1).
-    """
+    def __init__(self, places: int) -> None:
+        self._places = asyncio.Semaphore(places)
+
+    async def place(self) -> Place:
+        """Wait for a place."""
+        await self._places.acquire()
+        return Place(self._places)
+
+
+async def inflated(
+    body: bytes, encoded: str, *, limit: int, room: Room, place: Place | None
+) -> tuple[bytes, Place | None]:
+    """The body without its content encoding, and the place that it takes if it is large."""
     encoding = encoding_of(encoded)
-    pieces: list[bytes] = []
-    await _read_on(stream, pieces, limit=limit, stop=_SMALL_BODY)
-    if stream.at_eof():
-        return await _inflated(b"".join(pieces), encoding, limit)
-    async with large:
-        await _read_on(stream, pieces, limit=limit, stop=limit + 1)
-        return await _inflated(b"".join(pieces), encoding, limit)
-
-
-async def _read_on(stream: Stream, pieces: list[bytes], *, limit: int, stop: int) -> None:
-    """Read to the end, or until there are `stop` bytes."""
-    size = sum(map(len, pieces))
-    while size < stop and not stream.at_eof():
-        pieces.append(await stream.readany())
-        size += len(pieces[-1])
-        if size > limit:
-            raise TooLarge(f"the body is larger than {limit} bytes")
-        if len(pieces) % 4 == 0:
-            await asyncio.sleep(0)  # a body in tiny pieces must not keep the loop busy (H2)
-
-
-async def _inflated(body: bytes, encoding: str | None, limit: int) -> tuple[bytes, int]:
     if encoding is None:
-        return body, len(body)
+        return body, place
+    if place is None and limit > SMALL_BODY:
+        try:
+            return await _inflate(body, encoding, SMALL_BODY), None
+        except TooLarge:
+            place = await room.place()
+    return await _inflate(body, encoding, limit), place
+
+
+async def _inflate(body: bytes, encoding: str, limit: int) -> bytes:
     if len(body) <= _INLINE_INFLATE:
-        return inflate(body, encoding, limit=limit), len(body)
-    return await asyncio.to_thread(inflate, body, encoding, limit=limit), len(body)
+        return inflate(body, encoding, limit=limit)
+    return await asyncio.to_thread(inflate, body, encoding, limit=limit)
 
 
-async def read_start(stream: Stream, encoded: str) -> tuple[bytes, int]:
-    """The first bytes of an error's body, as far as they come: the status matters (N9)."""
-    pieces = []
-    size = 0
-    try:
-        async with asyncio.timeout(_ERROR_BODY_SECONDS):
-            while size < _MAX_ERROR_BODY and not stream.at_eof():
-                pieces.append(await stream.readany())
-                size += len(pieces[-1])
-    except (FetchError, *NETWORK_ERRORS):
-        pass  # also the time limit; what has come so far will do
-    start = b"".join(pieces)[:_MAX_ERROR_BODY]
+def start_of_error(start: bytes, encoded: str) -> bytes:
+    """What can be read of the first bytes of an error's body (N9)."""
     try:
         encoding = encoding_of(encoded)
     except BrokenBody:
-        return b"", size
-    if encoding is None:
-        return start, size
-    return inflate_start(start, encoding, limit=_MAX_ERROR_BODY), size
+        return b""
+    return start if encoding is None else inflate_start(start, encoding, limit=MAX_ERROR_BODY)

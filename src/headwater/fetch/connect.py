@@ -1,163 +1,70 @@
-"""Connections: who may be connected to, and what may come back over the wire (N3, N4, N7, N11)."""
+"""Connections: who may be connected to, and the few that are kept for a moment (N3, N4, N11)."""
 
+import asyncio
+import base64
 import errno
-import functools
-import socket  # noqa: TID251  the guard makes the sockets of the one client (N4)
+import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from ssl import SSLContext
-from typing import Any, cast
+from typing import NamedTuple
 
-from aiohttp import (  # noqa: TID251  the inner half of headwater.fetch.http
-    ClientConnectionError,
-    ClientOSError,
-    ClientPayloadError,
-    ServerDisconnectedError,
-    TCPConnector,
-)
-from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: TID251
-from aiohttp.client_proto import ResponseHandler  # noqa: TID251
-from aiohttp.connector import AddrInfoType  # noqa: TID251
-from aiohttp.http_exceptions import HttpProcessingError  # noqa: TID251
-from aiohttp.streams import StreamReader  # noqa: TID251
+from aiohappyeyeballs import AddrInfoType, start_connection
 
-from headwater.errors import AddressRefused, FetchError, TooLarge
+from headwater.errors import AddressRefused
 from headwater.fetch.address import Allowed, refusal
 from headwater.fetch.names import Names
+from headwater.fetch.tls import Secured, Trust
+from headwater.fetch.wire import Bounds, Wire
+from headwater.rules.urls import WebUrl
 
-MAX_HEADER_BYTES = 65_536
-MAX_HEADERS = 200
-MAX_INFORMATIONAL = 10
-_HEAD_SLICE = 8_192  # bytes of a head that are read at a time, before the limits are looked at
 _KEEP_ALIVE_SECONDS = 5.0  # for the next source of the same lane
 _MAX_IDLE = 64  # kept connections in all: a thousand hosts a second must not use up descriptors
 _MAX_ADDRESSES = 4  # of each family, that are tried
+_STAGGER_SECONDS = 0.25  # until the next of several addresses is tried as well
+
+Origin = tuple[str, str, int]
 
 
 class Refused(PermissionError):
     """The address guard let no socket be made."""
 
 
-class Unanswered(ClientConnectionError):
-    """A new connection broke before the answer; only a kept one is worth another try (N11)."""
+class ProxyFault(Exception):
+    """The proxy cannot be reached, or opens no tunnel; with the status of its answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
-class Wire(ResponseHandler):
-    """One connection, with the limits that the library does not have."""
+class Deadlines(NamedTuple):
+    """Until when, by the event loop's clock."""
 
-    def __init__(self, *, max_wire_bytes: int, **options: Any) -> None:
-        super().__init__(**options)
-        self._max_wire_bytes = max_wire_bytes
-        self._requests = 0
-        self._wire_bytes = 0
-        self._informational = 0
-        self._is_answered = False  # the final head is here
-        self._is_complete = False  # and all of the body
-        self._body: StreamReader | None = None
-
-    def set_response_params(self, **options: Any) -> None:
-        """Begin to wait for an answer."""
-        self._requests += 1
-        self._wire_bytes = self._informational = 0
-        self._is_answered = self._is_complete = False
-        self._body = None
-        super().set_response_params(**options)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came over the wire, unless nobody asked for it (N11) or it is too much."""
-        self._wire_bytes += len(data)
-        if not self._is_answered:
-            data = self._read_head(data)
-            if not data:
-                return
-        if self._is_complete:
-            if data:  # without any, it is only a reader that has caught up
-                self._should_close = True
-                self.abort()
-            return
-        super().data_received(data)
-        self._note_completion()
-        if self._wire_bytes > self._max_wire_bytes:
-            self.fail(TooLarge("the answer has far more bytes than its body"))
-
-    def _read_head(self, data: bytes) -> bytes:
-        """Read heads one by one up to the final one, and return what follows it.
-
-        So a flood of heads ends at its first few (H2), and what is wrong with a body is not
-        blamed on its head.
-        """
-        at = 0
-        while at < len(data) and not self._is_answered and self._exception is None:
-            blank_line = data.find(b"\r\n\r\n", at, at + _HEAD_SLICE)
-            end = at + _HEAD_SLICE if blank_line < 0 else blank_line + 4
-            super().data_received(data[at:end])
-            at = end
-        self._note_completion()
-        if not self._is_answered and self._wire_bytes > MAX_HEADER_BYTES:
-            self.fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
-        return data[at:] if self._is_answered else b""
-
-    def _note_completion(self) -> None:
-        payload = self._payload
-        self._is_complete = self._is_answered and (payload is None or payload.is_eof())
-
-    def feed_data(self, data: Any, size: int = 0) -> None:
-        """Take a head that was read; informational ones are only counted."""
-        message, payload = data
-        if self._is_answered:
-            self.set_exception(ClientPayloadError("more than one answer to one question"))
-        elif 100 <= message.code < 200 and message.code != 101:
-            self._informational += 1
-            if self._informational > MAX_INFORMATIONAL:
-                self.fail(TooLarge(f"more than {MAX_INFORMATIONAL} informational responses"))
-        else:
-            self._is_answered = True
-            self._body = payload
-            self._should_close |= message.code == 101  # who switches without being asked goes
-            head = sum(len(name) + len(value) + 4 for name, value in message.raw_headers)
-            if head > MAX_HEADER_BYTES:
-                self.fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
-            else:
-                super().feed_data(data, size)
-
-    def fail(self, error: FetchError) -> None:
-        """End the connection for a reason of ours."""
-        if self._exception is None:
-            self.set_exception(error)
-        if self.transport is not None:
-            self.transport.abort()
-
-    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
-        """Tell both who waits for the head and who waits for the body.
-
-        A body with something behind it that does not belong there is broken too (N10).
-        """
-        if exc_cause is not None and type(exc_cause) is not BaseException:  # that means none
-            exc.__cause__ = exc_cause
-        if self._requests <= 1 and isinstance(exc, (ClientOSError, ServerDisconnectedError)):
-            broken, exc = exc, Unanswered("closed before the answer")
-            exc.__cause__ = broken
-        super().set_exception(exc)
-        if self._body is None:
-            return
-        if isinstance(exc, (HttpProcessingError, ClientPayloadError)):
-            self._body.set_exception(ClientPayloadError("the body contradicts its head"), exc)
-        elif not self._body.is_eof():
-            self._body.set_exception(exc)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Take a body that ends with its connection for whole only if that was closed (N10)."""
-        body = self._body
-        if exc is not None and body is not None and not body.is_eof():
-            body.set_exception(ClientPayloadError("the connection was reset within the body"), exc)
-        super().connection_lost(exc)
-
-    def close(self) -> None:
-        """Close at once: nobody is kept waiting for by a peer that does not say goodbye."""
-        self.abort()
+    connected_by: float
+    over_at: float
 
 
-class Connector(TCPConnector):
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """Who connects in our place."""
+
+    url: WebUrl
+    authorization: str = field(repr=False)  # a line to send, or none
+
+    @classmethod
+    def at(cls, url: WebUrl) -> "Proxy":
+        """The proxy of a setting, with the password that it wants."""
+        if url.username is None:
+            return cls(url, "")
+        credentials = f"{url.username}:{url.password or ''}".encode()
+        code = base64.b64encode(credentials).decode("ascii")
+        return cls(url, f"Proxy-Authorization: Basic {code}\r\n")
+
+
+class Connector:
     """Opens guarded connections and keeps a few of them for a moment."""
 
     def __init__(
@@ -165,44 +72,129 @@ class Connector(TCPConnector):
         *,
         names: Names,
         allowed: Allowed,
-        max_wire_bytes: int,
+        bounds: Bounds,
+        proxy: Proxy | None = None,
         tls: SSLContext | None = None,
     ) -> None:
-        super().__init__(
-            resolver=_Resolver(names, allowed),
-            socket_factory=guarded_socket(allowed),
-            use_dns_cache=False,  # the resolver has its own, which knows how long answers live
-            ssl=True if tls is None else tls,
-            limit=0,  # the client counts, before any time limit runs
-            keepalive_timeout=_KEEP_ALIVE_SECONDS,
-        )
-        wire = functools.partial(Wire, max_wire_bytes=max_wire_bytes, loop=self._loop)
-        self._factory = cast("functools.partial[ResponseHandler]", wire)
-
-    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
-        is_full = len(self._conns) >= _MAX_IDLE
-        super()._release(key, protocol, should_close=should_close or is_full)
-
-
-class _Resolver(AbstractResolver):
-    """Names for the connector; one refused address refuses the whole answer (N4)."""
-
-    def __init__(self, names: Names, allowed: Allowed) -> None:
         self._names = names
         self._allowed = allowed
+        self._bounds = bounds
+        self._proxy = proxy
+        self._tls = tls
+        self._trust: Trust | None = None
+        self._loop = asyncio.get_running_loop()
+        self.idle: dict[Origin, list[Wire]] = {}
+        self.idle_count = 0
+        self.busy: set[Wire] = set()
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        found = await self._names.addresses(host)
-        judge(host, found, self._allowed)
-        return [
-            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
-            for address in _few_of_each_family(found)
-        ]
+    def kept(self, url: WebUrl) -> Wire | None:
+        """A connection to this origin that is still open, if there is one."""
+        wires = self.idle.get(url.origin)
+        while wires:
+            wire = self._take(url.origin, wires)
+            if wire.is_reusable:
+                self.busy.add(wire)
+                return wire
+        return None
 
-    async def close(self) -> None:
-        """Leave the names to their owner."""
+    async def open(self, url: WebUrl, until: Deadlines) -> Wire:
+        """A new connection; who is connected to was judged (N4)."""
+        if self._proxy is not None:
+            return await self._open_by_proxy(url, self._proxy, until)
+        wire = await self._connect(url)
+        self.busy.add(wire)
+        return wire
+
+    def release(self, wire: Wire, origin: Origin) -> None:
+        """Keep a connection for a moment, or close it."""
+        self.busy.discard(wire)
+        if self.idle_count >= _MAX_IDLE or not wire.is_reusable:
+            wire.abort()
+            return
+        self.idle.setdefault(origin, []).append(wire)
+        self.idle_count += 1
+        self._loop.call_later(_KEEP_ALIVE_SECONDS, self._drop, origin, wire, wire.questions)
+
+    def discard(self, wire: Wire) -> None:
+        """Close a connection over which something went wrong."""
+        self.busy.discard(wire)
+        wire.abort()
+
+    def close(self) -> None:
+        """Close all connections, those in use too."""
+        for wire in [*self.busy, *(wire for wires in self.idle.values() for wire in wires)]:
+            wire.abort()
+        self.idle.clear()
+        self.idle_count = 0
+
+    def _take(self, origin: Origin, wires: list[Wire]) -> Wire:
+        wire = wires.pop()
+        self.idle_count -= 1
+        if not wires:
+            del self.idle[origin]
+        return wire
+
+    def _drop(self, origin: Origin, wire: Wire, questions: int) -> None:
+        """Close a connection that nobody has used since."""
+        wires = self.idle.get(origin, [])
+        if wire in wires and wire.questions == questions:
+            wires.remove(wire)
+            self.idle_count -= 1
+            if not wires:
+                del self.idle[origin]
+            wire.abort()
+
+    async def _connect(self, url: WebUrl) -> Wire:
+        found = await self._names.addresses(url.host)
+        judge(url.host, found, self._allowed)
+        secured = self._secure(url) if url.scheme == "https" else None
+        wire_for = partial(Wire, self._bounds, secured)
+        if len(found) == 1:  # judged just now, and connected to as it is written (N4)
+            _, wire = await self._loop.create_connection(wire_for, found[0], url.port)
+            return wire
+        infos = [_info(address, url.port) for address in _few_of_each_family(found)]
+        sock = await start_connection(
+            infos,
+            happy_eyeballs_delay=_STAGGER_SECONDS,
+            loop=self._loop,
+            socket_factory=guarded_socket(self._allowed),
+        )
+        try:
+            _, wire = await self._loop.create_connection(wire_for, sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        return wire
+
+    def _secure(self, url: WebUrl) -> Secured:
+        if self._trust is None:
+            self._trust = Trust(self._tls)
+        return self._trust.secure(url.host, url.port)
+
+    async def _open_by_proxy(self, url: WebUrl, proxy: Proxy, until: Deadlines) -> Wire:
+        try:
+            wire = await self._connect(proxy.url)
+        except OSError as error:
+            raise ProxyFault(str(error)) from error
+        self.busy.add(wire)
+        if url.scheme == "http":
+            return wire
+        target = f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}"
+        question = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{proxy.authorization}\r\n"
+        try:
+            await wire.ask(
+                question.encode("ascii"),
+                shaken_by=until.connected_by,
+                over_at=until.connected_by,
+                head_only=True,
+            )
+            if not 200 <= wire.status < 300:
+                raise ProxyFault("it opens no tunnel", wire.status)
+        except BaseException:
+            self.discard(wire)
+            raise
+        wire.secure(self._secure(url))
+        return wire
 
 
 def judge(host: str, addresses: Sequence[str], allowed: Allowed) -> None:
@@ -222,9 +214,17 @@ def guarded_socket(allowed: Allowed) -> Callable[[AddrInfoType], socket.socket]:
         why = refusal(str(address[0]), allowed)
         if why is not None:
             raise Refused(errno.EACCES, _refused(str(address[0]), why))
-        return socket.socket(family=family, type=kind, proto=protocol)
+        sock = socket.socket(family=family, type=kind, proto=protocol)
+        sock.setblocking(False)
+        return sock
 
     return open_socket
+
+
+def _info(address: str, port: int) -> AddrInfoType:
+    if ":" in address:
+        return (socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port, 0, 0))
+    return (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))
 
 
 def _refused(where: str, why: str) -> str:

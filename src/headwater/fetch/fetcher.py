@@ -44,8 +44,11 @@ class Fetcher:
             start = self._start_of_timeline(subject, now)
             return await self._x.fetch(source, key, start_time=start, now=now)
         response = await self.document(source, turns=turns)
-        check_status(response, now=now)
-        return await self.answer(source, response)
+        try:
+            check_status(response, now=now)
+            return await self.answer(source, response)
+        finally:
+            response.done()
 
     async def document(self, source: Source, *, turns: "Turns | None") -> Response:
         """Ask for a source's document, on the condition that it changed."""

@@ -16,7 +16,7 @@ _RAW_BYTES = re.compile("[\udc80-\udcff]")  # bytes of a header that are no UTF-
 class Headers(Protocol):
     """Headers, of which one name can have several."""
 
-    def getall(self, key: str, default: tuple[str, ...]) -> list[str] | tuple[str, ...]:
+    def getall(self, key: str, default: tuple[str, ...] = ()) -> list[str] | tuple[str, ...]:
         """All values of a header."""
         ...
 

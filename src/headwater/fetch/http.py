@@ -8,9 +8,6 @@ from ssl import CERT_REQUIRED, SSLContext
 from types import TracebackType
 from typing import Protocol, Self
 
-from aiohttp import ClientResponse, ClientSession, ClientTimeout, DummyCookieJar
-from yarl import URL
-
 from headwater.clock import Clock
 from headwater.errors import (
     BrokenBody,
@@ -20,24 +17,22 @@ from headwater.errors import (
     LocalFault,
     NameNotFound,
     TimedOut,
-    TooLarge,
 )
-from headwater.fetch.body import read_start, read_whole
-from headwater.fetch.connect import MAX_HEADER_BYTES, MAX_HEADERS, Connector, judge
+from headwater.fetch.body import Place, Room, inflated, start_of_error
+from headwater.fetch.connect import Connector, Deadlines, Proxy, judge
 from headwater.fetch.faults import NETWORK_ERRORS, fault_of
+from headwater.fetch.headers import lines
 from headwater.fetch.hops import Visit, headers_for, next_url
 from headwater.fetch.inflate import ACCEPT_ENCODING
 from headwater.fetch.limits import Limits
 from headwater.fetch.names import Names, SystemNames, is_literal
 from headwater.fetch.response import Response, check_status, retry_after_seconds
+from headwater.fetch.wire import REDIRECTS, Bounds, Lost, Wire
 from headwater.rules.urls import WebUrl, masked, parse_url
 
 __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after_seconds"]
 
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_NO_BODY = frozenset({204, 205, 304})
 _MAX_LARGE_BODIES = 16  # at once, of more than a megabyte each (H1)
-_READ_BUFFER = 65_536
 _WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
 _parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
 _NO_HEADERS: Mapping[str, str] = {}
@@ -68,9 +63,11 @@ class Client:
         self._clock = clock
         self._names = names
         self._tls = tls
+        self._proxy = None if limits.proxy is None else Proxy.at(parse_url(limits.proxy))
+        self._always = f"User-Agent: {limits.user_agent}\r\nAccept-Encoding: {ACCEPT_ENCODING}\r\n"
         self._slots = asyncio.Semaphore(limits.max_connections)
-        self._large = asyncio.Semaphore(_MAX_LARGE_BODIES)
-        self._session: ClientSession | None = None
+        self._room = Room(_MAX_LARGE_BODIES)
+        self._connector: Connector | None = None
         self._owned = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -78,32 +75,20 @@ class Client:
         names = self._names
         if names is None:
             names = await self._owned.enter_async_context(SystemNames())
-        # with a proxy it alone is connected to, wherever the operator put it
-        allowed = limits.allow_private_networks if limits.proxy is None else True
-        connector = Connector(
+        self._loop = asyncio.get_running_loop()
+        self._connector = Connector(
             names=names,
-            allowed=allowed,
-            max_wire_bytes=2 * limits.max_body_bytes + _WIRE_MARGIN,  # chunks have heads too
+            # with a proxy it alone is connected to, wherever the operator put it
+            allowed=limits.allow_private_networks if limits.proxy is None else True,
+            bounds=Bounds(
+                read_seconds=limits.read_timeout_seconds,
+                max_body_bytes=limits.max_body_bytes,
+                max_wire_bytes=2 * limits.max_body_bytes + _WIRE_MARGIN,  # chunks have heads too
+            ),
+            proxy=self._proxy,
             tls=self._tls,
         )
-        session = ClientSession(
-            connector=connector,
-            headers={"User-Agent": limits.user_agent, "Accept-Encoding": ACCEPT_ENCODING},
-            cookie_jar=DummyCookieJar(),
-            timeout=ClientTimeout(
-                total=None,  # is ours: it leaves out the turns
-                connect=limits.connect_timeout_seconds,
-                sock_read=limits.read_timeout_seconds,
-            ),
-            auto_decompress=False,
-            trust_env=False,
-            proxy=limits.proxy,
-            read_bufsize=_READ_BUFFER,
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-            max_headers=MAX_HEADERS,
-        )
-        self._session = await self._owned.enter_async_context(session)
+        self._owned.callback(self._connector.close)
         return self
 
     async def __aexit__(
@@ -112,7 +97,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._session = None
+        self._connector = None
         await self._owned.aclose()
 
     async def get(
@@ -155,69 +140,108 @@ class Client:
 
     async def _hop(self, visit: Visit, url: WebUrl) -> WebUrl | Response:
         """Ask one URL, within what is left of the total time."""
-        began = self._clock.monotonic()
-        limit = asyncio.timeout(visit.seconds_left)
+        began = self._loop.time()
+        over_at = began + visit.seconds_left
+        connected_by = min(over_at, began + self._limits.connect_timeout_seconds)
         try:
-            async with limit:
-                return await self._ask(visit, url)
+            return await self._ask(visit, url, Deadlines(connected_by, over_at))
         except (FetchError, *NETWORK_ERRORS) as error:
-            fault = self._fault(error, masked(str(url)), is_over=limit.expired())
+            fault = self._fault(error, masked(str(url)), is_over=self._loop.time() >= over_at)
             if fault is error:
                 raise
             raise fault from error
         finally:
-            visit.seconds_left -= self._clock.monotonic() - began
+            visit.seconds_left -= self._loop.time() - began
 
     def _fault(self, error: Exception, url: str, *, is_over: bool) -> FetchError:
-        if self._session is None:
+        if self._connector is None:
             return LocalFault("the client is not open")
-        if is_over:
+        if is_over and isinstance(error, TimeoutError):
             return TimedOut(f"{url} took more than {self._limits.total_timeout_seconds:g} s")
         if self._limits.proxy is not None and isinstance(error, NameNotFound):
             return LocalFault("the name of the proxy does not exist")
         return fault_of(error, url)
 
-    async def _ask(self, visit: Visit, url: WebUrl) -> WebUrl | Response:
-        if self._session is None:
+    async def _ask(self, visit: Visit, url: WebUrl, until: Deadlines) -> WebUrl | Response:
+        connector = self._connector
+        if connector is None:
             raise LocalFault("the client is not open")
-        if self._limits.proxy is not None:
+        if self._proxy is not None:
             self._judge_literal(url)  # the proxy connects, and looks up names, for itself
-        answer = await self._session.get(
-            URL(str(url), encoded=True),
-            headers=headers_for(visit, url),
-            allow_redirects=False,
-        )
+        question = self._question(visit, url)
+        wire = await self._answered(connector, url, question, until)
         try:
-            if answer.status in _REDIRECTS:
-                target = next_url(visit, url, answer.headers, self._limits.max_redirects)
+            if wire.status in REDIRECTS:
+                target = next_url(visit, url, wire.taken(), self._limits.max_redirects)
                 self._judge_literal(target)
                 return target
-            body, size = await self._body(answer)
+            body, place = await self._body(wire, until)
+        except BaseException:
+            wire.is_complete = False  # so it is not asked again
+            raise
         finally:
-            answer.release()  # kept if all of it was read, else closed
+            connector.release(wire, url.origin)
         return Response(
-            status=answer.status,
-            headers=answer.headers,
+            status=wire.status,
+            headers=wire.taken(),
             body=body,
             url=url,
-            size=size,
+            size=wire.size,
             redirected_to=str(url) if visit.seen else None,
+            place=place,
         )
 
-    async def _body(self, answer: ClientResponse) -> tuple[bytes, int]:
-        if answer.status in _NO_BODY or answer.status < 200:
-            return b"", 0
-        encoded = ",".join(answer.headers.getall("Content-Encoding", ()))
-        if not 200 <= answer.status < 300:
-            return await read_start(answer.content, encoded)
-        if answer.status == 206:
+    def _question(self, visit: Visit, url: WebUrl) -> bytes:
+        """The request as it goes over the wire."""
+        target, by_proxy = url.target, ""
+        if self._proxy is not None and url.scheme == "http":
+            target, by_proxy = str(url), self._proxy.authorization
+        more = lines(headers_for(visit, url))
+        head = f"GET {target} HTTP/1.1\r\nHost: {url.netloc}\r\n{self._always}{by_proxy}{more}\r\n"
+        return head.encode("ascii")
+
+    async def _answered(
+        self, connector: Connector, url: WebUrl, question: bytes, until: Deadlines
+    ) -> Wire:
+        """Ask, over a kept connection if there is one; a stale one is replaced once (N11)."""
+        wire = connector.kept(url)
+        if wire is not None:
+            try:
+                return await _exchange(connector, wire, question, until)
+            except (Lost, ConnectionError):
+                if not wire.is_silent:
+                    raise
+        async with asyncio.timeout_at(until.connected_by):
+            wire = await connector.open(url, until)
+        return await _exchange(connector, wire, question, until)
+
+    async def _body(self, wire: Wire, until: Deadlines) -> tuple[bytes, Place | None]:
+        status = wire.status
+        if status in (204, 205, 304) or status < 200:
+            return b"", None
+        encoded = ",".join(wire.taken().getall("Content-Encoding"))
+        if not 200 <= status < 300:
+            return start_of_error(bytes(wire.body), encoded), None
+        if status == 206:
             raise BrokenBody("the answer is a part, which we did not ask for")
+        place = None
+        if wire.is_waiting:
+            async with asyncio.timeout_at(until.over_at):
+                place = await self._room.place()
+            await wire.grow()
         limit = self._limits.max_body_bytes
-        if (answer.content_length or 0) > limit:
-            raise TooLarge(f"the body is announced with more than {limit} bytes")
-        return await read_whole(answer.content, encoded, limit=limit, large=self._large)
+        return await inflated(bytes(wire.body), encoded, limit=limit, room=self._room, place=place)
 
     def _judge_literal(self, url: WebUrl) -> None:
         """Refuse a bad address before its turn is waited for; the socket judges all (N4)."""
         if is_literal(url.host):
             judge(url.host, (url.host,), self._limits.allow_private_networks)
+
+
+async def _exchange(connector: Connector, wire: Wire, question: bytes, until: Deadlines) -> Wire:
+    try:
+        await wire.ask(question, shaken_by=until.connected_by, over_at=until.over_at)
+    except BaseException:
+        connector.discard(wire)
+        raise
+    return wire

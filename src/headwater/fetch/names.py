@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Protocol, Self
@@ -111,6 +112,7 @@ class SystemNames:
             self.on_lookup(host, answered)
 
 
+@lru_cache(maxsize=16_384)
 def is_literal(host: str) -> bool:
     """Whether a host is an address and no name."""
     try:

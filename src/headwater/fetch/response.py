@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from headwater.errors import BadStatus
+from headwater.fetch.body import Place
 from headwater.model import Validators
 from headwater.rules.urls import WebUrl, masked
 
@@ -28,6 +29,12 @@ class Response:
     url: WebUrl  # the last one, where redirects led
     size: int = 0  # bytes of the body on the wire
     redirected_to: str | None = None  # without credentials
+    place: Place | None = None  # that a large body takes
+
+    def done(self) -> None:
+        """Let another body be large: this one has been read (H1)."""
+        if self.place is not None:
+            self.place.let_go()
 
     @property
     def host(self) -> str:

@@ -19,7 +19,8 @@ LEAST_PYTHON = (3, 11)
 LEAST_OPENSSL = (3, 0)
 # what everything a stranger sends goes through first: older ones have known holes (Q1)
 LEAST_VERSIONS: Mapping[str, tuple[str, str]] = {
-    "aiohttp": ("HTTP client", "3.14"),
+    "httptools": ("HTTP client", "0.9"),
+    "pyopenssl": ("TLS", "26.4"),
     "aiodns": ("name resolution", "4.0"),
     "lxml": ("XML", "6.1"),
     "cryptography": ("crypto", "48"),

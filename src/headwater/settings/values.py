@@ -86,13 +86,15 @@ def web_url(text: str) -> str:
 
 
 def proxy_url(text: str) -> str:
-    """An http(s) proxy, with user name and password if it wants them."""
+    """An HTTP proxy, with user name and password if it wants them."""
     try:
         url = parse_url(text)
     except BadUrl as error:
-        raise ValueError(f"must be an http(s) URL: {error}") from None
+        raise ValueError(f"must be an http URL: {error}") from None
+    if url.scheme != "http":
+        raise ValueError("must be http://host:port: we speak with a proxy in plain HTTP")
     if url.target != "/":  # also catches a password whose raw slash would end up in logs
-        raise ValueError("must be http(s)://host:port without a path; write / in a password as %2F")
+        raise ValueError("must be http://host:port without a path; write / in a password as %2F")
     return text.strip()
 
 

@@ -1,0 +1,167 @@
+"""TLS: every server verified (N14), and who was verified is remembered, which spares handshakes.
+
+Spoken by the OpenSSL that the `cryptography` package brings along: it shakes hands in a fraction
+of the time that the one below Python's own `ssl` takes, and resumes sessions.
+"""
+
+import ssl
+from collections import OrderedDict
+from ipaddress import ip_address
+
+from OpenSSL import SSL, crypto
+
+_lib, _ffi = SSL._lib, SSL._ffi  # type: ignore[attr-defined]
+
+_GROUPS = b"X25519:P-256:P-384"  # without those whose keys cost more than all the rest
+_NO_PARTIAL_WILDCARDS = 4  # X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS: *.example.org, never w*.…
+_RECORD = 16_384  # bytes that one record holds at most
+_MAX_SESSIONS = 4096
+
+
+class Insecure(Exception):
+    """No secure connection came about; says why in a few words."""
+
+
+class BadCertificate(Insecure):
+    """The certificate is not valid for this host; says why."""
+
+
+class Trust:
+    """Whom to trust, and the sessions of those that were found trustworthy."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        context.set_min_proto_version(SSL.TLS1_2_VERSION)
+        context.set_verify(SSL.VERIFY_PEER)
+        context.set_session_cache_mode(SSL.SESS_CACHE_CLIENT | SSL.SESS_CACHE_NO_INTERNAL)
+        if _lib.SSL_CTX_set1_curves_list(context._context, _GROUPS) != 1:
+            raise Insecure("this OpenSSL has none of the usual curves")
+        _trust_roots(context, tls or ssl.create_default_context())
+        self._context = context
+        self._sessions: OrderedDict[tuple[str, int], SSL.Session] = OrderedDict()
+
+    def secure(self, host: str, port: int) -> "Secured":
+        """Begin to speak TLS with a host, going on where the last visit ended."""
+        return Secured(self, SSL.Connection(self._context, None), host, port)
+
+    def session(self, host: str, port: int) -> SSL.Session | None:
+        """What is remembered of a host."""
+        return self._sessions.get((host, port))
+
+    def remember(self, host: str, port: int, session: SSL.Session | None) -> None:
+        """Keep a session, and forget the one that was not used for the longest time."""
+        if session is None:
+            return
+        self._sessions[host, port] = session
+        self._sessions.move_to_end((host, port))
+        if len(self._sessions) > _MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+
+
+class Secured:
+    """One connection's TLS: bytes of the wire in, bytes of the answer out, and back."""
+
+    def __init__(self, trust: Trust, connection: SSL.Connection, host: str, port: int) -> None:
+        self._trust = trust
+        self._connection = connection
+        self._host = host
+        self._port = port
+        self.is_ready = False  # the hands are shaken, the certificate verified
+        connection.set_connect_state()
+        _expect(connection, host)
+        session = trust.session(host, port)
+        if session is not None:
+            connection.set_session(session)
+
+    def greet(self) -> bytes:
+        """The first bytes to send."""
+        self._shake()
+        return self.outgoing()
+
+    def receive(self, data: bytes) -> bytes:
+        """Take bytes of the wire and give what they say; `outgoing` may have an answer then."""
+        connection = self._connection
+        connection.bio_write(data)
+        if not self.is_ready and not self._shake():
+            return b""
+        pieces = []
+        try:
+            while True:
+                pieces.append(connection.recv(_RECORD))
+        except SSL.WantReadError:
+            pass
+        except SSL.ZeroReturnError:
+            pass  # it said goodbye; the wire is closed next
+        except SSL.Error as error:
+            raise Insecure(_reason(error)) from error
+        return b"".join(pieces)
+
+    def seal(self, data: bytes) -> bytes:
+        """What to send so that the other side reads this."""
+        self._connection.sendall(data)
+        return self.outgoing()
+
+    def outgoing(self) -> bytes:
+        """What the other side is to be sent by now."""
+        try:
+            return self._connection.bio_read(_RECORD)
+        except SSL.WantReadError:
+            return b""
+
+    def end(self) -> None:
+        """Remember the session: sent or not, the goodbye must not spoil it."""
+        if self.is_ready:
+            self._connection.set_shutdown(SSL.SENT_SHUTDOWN)
+            self._trust.remember(self._host, self._port, self._connection.get_session())
+
+    def _shake(self) -> bool:
+        try:
+            self._connection.do_handshake()
+        except SSL.WantReadError:
+            return False
+        except SSL.Error as error:
+            raise self._why(error) from error
+        self.is_ready = True
+        return True
+
+    def _why(self, error: SSL.Error) -> Insecure:
+        verdict = _lib.SSL_get_verify_result(self._connection._ssl)
+        if verdict == 0:
+            return Insecure(_reason(error))
+        words = _ffi.string(_lib.X509_verify_cert_error_string(verdict)).decode("ascii", "replace")
+        return BadCertificate(words)
+
+
+def _trust_roots(context: SSL.Context, tls: ssl.SSLContext) -> None:
+    """Trust whom Python's own TLS trusts: the system, and what was added to it."""
+    store = context.get_cert_store()
+    if store is None:
+        raise Insecure("this OpenSSL has no place for the certificates of authorities")
+    for root in tls.get_ca_certs(binary_form=True):
+        store.add_cert(crypto.load_certificate(crypto.FILETYPE_ASN1, root))
+    folder = ssl.get_default_verify_paths().capath
+    if folder is not None:
+        context.load_verify_locations(None, folder)
+
+
+def _expect(connection: SSL.Connection, host: str) -> None:
+    """Let the handshake verify that the certificate is for this very host."""
+    parameters = _lib.SSL_get0_param(connection._ssl)
+    try:
+        address = ip_address(host).packed
+    except ValueError:
+        name = host.encode("ascii")
+        _lib.X509_VERIFY_PARAM_set_hostflags(parameters, _NO_PARTIAL_WILDCARDS)
+        is_set = _lib.X509_VERIFY_PARAM_set1_host(parameters, name, len(name))
+        connection.set_tlsext_host_name(name)
+    else:
+        is_set = _lib.X509_VERIFY_PARAM_set1_ip(parameters, address, len(address))
+    if is_set != 1:
+        raise Insecure("its name cannot be verified")
+
+
+def _reason(error: SSL.Error) -> str:
+    """OpenSSL's words for what is wrong."""
+    reasons = error.args[0] if error.args and isinstance(error.args[0], list) else []
+    words = [str(entry[-1]) for entry in reasons if entry and entry[-1]]
+    return ", ".join(words) or str(error) or type(error).__name__

@@ -1,0 +1,369 @@
+"""One connection: a question at a time, and its answer within the limits (N7, N9, N10, N11)."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import cast
+
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserUpgrade,
+    HttpResponseParser,
+)
+
+from headwater.errors import BrokenBody, FetchError, TooLarge
+from headwater.fetch.headers import Headers
+from headwater.fetch.tls import Insecure, Secured
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MAX_HEADER_BYTES = 65_536
+MAX_HEADERS = 200
+MAX_INFORMATIONAL = 10
+MAX_ERROR_BODY = 4096  # bytes of an error that are worth reading (N9)
+SMALL_BODY = 1_048_576  # larger ones need leave to grow (H1)
+_ERROR_BODY_SECONDS = 5.0
+_NO_BODY = frozenset({101, 204, 205, 304, *REDIRECTS})
+
+
+class Lost(ConnectionError):
+    """The connection ended before the answer; a kept one is worth another try (N11)."""
+
+
+class Stalled(TimeoutError):
+    """Nothing came for too long."""
+
+
+class Slow(TimeoutError):
+    """The handshake took too long."""
+
+
+class NoHttp(ConnectionError):
+    """Whatever was said, it was no HTTP."""
+
+
+class _Surplus(Exception):
+    """Something follows an answer that is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an answer may cost."""
+
+    read_seconds: float
+    max_body_bytes: int
+    max_wire_bytes: int
+
+
+class Wire(asyncio.Protocol):
+    """A connection to one host, over which questions are asked."""
+
+    def __init__(self, bounds: Bounds, secured: Secured | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bounds = bounds
+        self._secured = secured
+        self._parser = _parser_for(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.questions = 0
+        self.is_idle = True
+        self._clear()
+
+    def _clear(self) -> None:
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = bytearray()
+        self.size = 0  # bytes of the body on the wire
+        self.is_answered = False  # the final head is here
+        self.is_complete = False  # and all of the body
+        self._keeps = False  # the connection may be used again
+        self.is_waiting = False  # for leave to grow large
+        self._may_grow = False
+        self._head_only = False
+        self._wire_bytes = 0
+        self._head_bytes = 0
+        self._head_count = 0
+        self._informational = 0
+        self._speaks_http = False
+        self._has_length = False
+        self._question = b""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether not one byte came in answer."""
+        return self._wire_bytes == 0
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another question may be asked after this one."""
+        return (
+            self.is_complete
+            and self._transport is not None
+            and not self._transport.is_closing()
+            and self._keeps
+        )
+
+    async def ask(
+        self, question: bytes, *, shaken_by: float, over_at: float, head_only: bool = False
+    ) -> None:
+        """Send a question and wait until there is as much of the answer as is wanted.
+
+        With `is_waiting` set, that is the start of a large body: `grow` reads on.
+        """
+        self._clear()
+        self.questions += 1
+        self.is_idle = False
+        self._head_only = head_only
+        self._over_at = over_at
+        if self._secured is None or self._secured.is_ready:
+            self._send(question)
+        else:
+            self._question = question
+            self._quiet_by = shaken_by
+            self._write(self._secured.greet())
+        await self._wait()
+
+    async def grow(self) -> None:
+        """Read the rest of a large body."""
+        self._may_grow, self.is_waiting = True, False
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self._quiet_by = self._loop.time() + self._bounds.read_seconds
+        await self._wait()
+
+    def secure(self, secured: Secured) -> None:
+        """Speak TLS from now on, through the tunnel that a proxy has opened."""
+        self._secured = secured
+        self._parser = _parser_for(self)
+        self.questions = 0
+
+    def abort(self) -> None:
+        """Close at once: nobody is kept waiting for by a peer that does not say goodbye."""
+        self.is_idle = True
+        secured, self._secured = self._secured, None
+        if secured is not None:
+            secured.end()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _wait(self) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        if self._transport is None:
+            self._fail(Lost("closed before the answer"))
+        self._timer = self._loop.call_at(min(self._quiet_by, self._over_at), self._look_at_time)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            self._timer.cancel()
+
+    def _look_at_time(self) -> None:
+        """Give up what has been quiet for too long, or look again when it might be."""
+        now, due = self._loop.time(), min(self._quiet_by, self._over_at)
+        if now < due:
+            self._timer = self._loop.call_at(due, self._look_at_time)
+        elif self.is_answered and not 200 <= self.status < 300:
+            self._enough()  # an error with a body that does not end is still that error (N9)
+        elif self._question:
+            self._fail(Slow("the handshake took too long"))
+        else:
+            self._fail(Stalled("nothing came for too long"))
+
+    def _send(self, question: bytes) -> None:
+        self._question = b""
+        self._quiet_by = self._loop.time() + self._bounds.read_seconds
+        self._write(question if self._secured is None else self._secured.seal(question))
+
+    def _write(self, data: bytes) -> None:
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+    def _enough(self) -> None:
+        self.is_idle = not self.is_waiting
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        self.is_idle = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be connected."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came over the wire, unless nobody asked for it (N11)."""
+        if self._secured is not None:
+            try:
+                data = self._secured.receive(data)
+                self._write(self._secured.outgoing())
+            except Insecure as error:
+                self._fail(error)
+                return
+            if self._question and self._secured.is_ready:
+                self._send(self._question)
+            if not data:
+                self._count(b"")
+                return
+        if self.is_idle:
+            self.abort()
+            return
+        self._count(data)
+        self._read(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take a body that ends with its connection for whole only if that was closed (N10)."""
+        self._transport = None
+        if self._secured is not None:
+            self._secured.end()
+            self._secured = None
+        if not self.is_answered:
+            during = "during the TLS handshake" if self._question else "before the answer"
+            self._fail(exc if isinstance(exc, OSError) else Lost(f"closed {during}"))
+        elif not 200 <= self.status < 300:
+            self._enough()
+        elif exc is not None:
+            self._fail(BrokenBody("the connection was reset within the body"))
+        elif self._has_length:
+            self._fail(BrokenBody("the body was cut short"))
+        else:
+            self.is_complete = True
+            self._enough()
+
+    def _count(self, data: bytes) -> None:
+        self._wire_bytes += len(data)
+        self._quiet_by = self._loop.time() + self._bounds.read_seconds
+
+    def _read(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            pass  # who switches without being asked has answered, and goes
+        except HttpParserCallbackError as error:
+            cause = error.__context__
+            if isinstance(cause, FetchError):
+                self._fail(cause)
+            else:
+                self._misread(error)
+            return
+        except HttpParserError as error:
+            self._misread(error)
+            return
+        self._weigh()
+
+    def _misread(self, error: HttpParserError) -> None:
+        """Tell an answer that is wrong from what follows one, and from no answer at all."""
+        if self.is_answered and (self.status in _NO_BODY or not 200 <= self.status < 300):
+            self.is_complete = False  # so it is not asked again
+            self._enough()
+        elif self.is_answered:
+            self._fail(BrokenBody("the body contradicts its head"))
+        elif self._speaks_http:
+            self._fail(BrokenBody("the answer is not valid HTTP"))
+        else:
+            self._fail(NoHttp(str(error)))
+
+    def _weigh(self) -> None:
+        """See whether this is enough, or too much."""
+        if self.is_complete:
+            self._enough()
+        elif self._wire_bytes > self._bounds.max_wire_bytes:
+            self._fail(TooLarge("the answer has far more bytes than its body"))
+        elif not self.is_answered:
+            if self._wire_bytes > MAX_HEADER_BYTES:
+                self._fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
+        elif self._head_only or self.status in _NO_BODY:
+            self._enough()
+        elif not 200 <= self.status < 300:
+            if len(self.body) >= MAX_ERROR_BODY:
+                self._enough()
+        elif len(self.body) > SMALL_BODY and not self._may_grow and not self.is_waiting:
+            self.is_waiting = True
+            if self._transport is not None:
+                self._transport.pause_reading()
+            self._enough()
+
+    # What the parser tells; an error raised here comes back from it
+
+    def on_message_begin(self) -> None:
+        """Let one answer begin, not two."""
+        if self.is_complete:
+            raise _Surplus
+
+    def on_status(self, status: bytes) -> None:  # noqa: ARG002
+        """Know that it is HTTP."""
+        self._speaks_http = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, within the limits."""
+        self._speaks_http = True
+        self._head_count += 1
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_count > MAX_HEADERS or self._head_bytes > MAX_HEADER_BYTES:
+            raise TooLarge("the headers are too large or too many")
+        if not self.is_answered:
+            self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Take the final head; informational ones are only counted."""
+        status = self._parser.get_status_code()
+        self._speaks_http = True
+        if 100 <= status < 200 and status != 101:
+            self._informational += 1
+            if self._informational > MAX_INFORMATIONAL:
+                raise TooLarge(f"more than {MAX_INFORMATIONAL} informational responses")
+            self.headers = []
+            return
+        self.status = status
+        self.is_answered = True
+        if 200 <= status < 300:
+            self._look_at_length()
+        else:
+            self._over_at = min(self._over_at, self._loop.time() + _ERROR_BODY_SECONDS)
+
+    def _look_at_length(self) -> None:
+        """End at the head where it announces too much (N7)."""
+        limit = self._bounds.max_body_bytes
+        for name, value in self.headers:
+            match name.lower():
+                case b"content-length":
+                    self._has_length = True
+                    if value.isdigit() and int(value[:20]) > limit:
+                        raise TooLarge(f"the body is announced with more than {limit} bytes")
+                case b"transfer-encoding":
+                    self._has_length = True
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of the body: of an error, only the start."""
+        self.size += len(body)
+        if 200 <= self.status < 300:
+            if self.size > self._bounds.max_body_bytes:
+                raise TooLarge(f"the body is larger than {self._bounds.max_body_bytes} bytes")
+            self.body += body
+        elif len(self.body) < MAX_ERROR_BODY:
+            self.body += body[: MAX_ERROR_BODY - len(self.body)]
+
+    def on_message_complete(self) -> None:
+        """Have the whole answer."""
+        self.is_complete = self.is_answered and self.status != 101
+        self._keeps = self._parser.should_keep_alive()
+
+    def taken(self) -> Headers:
+        """The headers that came."""
+        return Headers(self.headers)
+
+
+def _parser_for(wire: Wire) -> HttpResponseParser:
+    parser = HttpResponseParser(wire)
+    # what many real servers do, and nobody can be deceived by
+    parser.set_dangerous_leniencies(
+        lenient_headers=True,
+        lenient_optional_cr_before_lf=True,
+        lenient_spaces_after_chunk_size=True,
+    )
+    return parser
