@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check bench scores lock clean
+.PHONY: run test check bench bench-check scores lock clean
 
 run: $(VENV)/.runtime
 	$(BIN)/headwater serve
@@ -18,8 +18,12 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
+# One case: make bench ONLY=tls ROUNDS=3; with flame graphs in bench/out: make bench PROFILE=1
 bench: $(VENV)/.dev
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PROFILE),--flame)
+
+bench-check: $(VENV)/.dev
+	$(BIN)/python -m bench.check
 
 scores: $(VENV)/.dev
 	$(BIN)/python -m bench.scores

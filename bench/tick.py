@@ -1,27 +1,41 @@
 """Finding what is due: a tick over few and over many sources, the same number due (S5).
 
-python -m bench.tick [DUE] [SMALL] [LARGE]
+python -m bench.tick
 """
 
 import asyncio
-import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from bench import bulk
+from bench.results import Figure, table
 from headwater import logs
 from headwater.app import App, open_app
 from headwater.engine.service import Service
 from headwater.model import Source, SourceType
 from headwater.settings import load_settings
 
-ROUNDS = 7
-PAGE = 10_000
+DUE = 100
+FEW, MANY = 10_000, 1_000_000
+_BLOCK = 10_000  # sources that the program adds; SQL copies them
 
 
-async def measure(total: int, due: int, folder: Path) -> tuple[float, float]:
+def figures(rounds: int, scale: Callable[[int], int], folder: Path) -> list[Figure]:
+    """Look-up and whole tick among many sources, then among few."""
+    found = []
+    for total in (max(scale(MANY) // _BLOCK, 1) * _BLOCK, FEW):
+        look_ups, ticks = asyncio.run(measure(total, DUE, rounds, folder))
+        for name, values in (("whole tick", ticks), ("look-up", look_ups)):
+            found.append(Figure("tick", f"{name}, {total:,} sources", "ms", tuple(values)))
+    return found
+
+
+async def measure(
+    total: int, due: int, rounds: int, folder: Path
+) -> tuple[list[float], list[float]]:
     """Milliseconds of the look-up alone, and of a whole tick without its polls."""
     settings = load_settings(
         options={
@@ -30,17 +44,20 @@ async def measure(total: int, due: int, folder: Path) -> tuple[float, float]:
         },
         environ={},
     )
+    logs.configure("text", "warning")
+    path = folder / f"{total}.db"
+    await fill(path, total, due)
     look_ups, ticks = [], []
     async with open_app(settings) as app:
-        now = app.clock.now()
-        await fill(app, total, due, now)
+        assert (await app.store.sources.counts())["sources"] == total + due
         async with app.service() as service:
             service.lanes.pause()  # what a tick hands over stays in its lanes
-            for _ in range(ROUNDS):
+            await timed_tick(service)
+            for _ in range(rounds):
                 look_ups.append(await timed_look_up(app, due))
                 ticks.append(await timed_tick(service))
             assert service.lanes.waiting() == due
-    return statistics.median(look_ups), statistics.median(ticks)
+    return look_ups, ticks
 
 
 async def timed_look_up(app: App, due: int) -> float:
@@ -57,11 +74,20 @@ async def timed_tick(service: Service) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-async def fill(app: App, total: int, due: int, now: datetime) -> None:
-    """Healthy, failing and disabled sources as a real table has them; few of them are due."""
-    for first in range(0, total, PAGE):
-        batch = [a_source(n, n < due, now) for n in range(first, min(first + PAGE, total))]
-        await app.store.sources.add_many(batch)
+async def fill(path: Path, total: int, due: int = 0) -> None:
+    """Healthy, failing and disabled sources as a real table has them, and `due` that are due."""
+    block = min(total, _BLOCK)
+    await _add(path, [(number, False) for number in range(block)])
+    if total > block:
+        await asyncio.to_thread(bulk.copy_sources, path, total // block - 1)
+    await _add(path, [(-number - 1, True) for number in range(due)])
+
+
+async def _add(path: Path, numbers: Sequence[tuple[int, bool]]) -> None:
+    options = {"app.database-url": f"sqlite:///{path}"}
+    async with open_app(load_settings(options=options, environ={})) as app:
+        now = app.clock.now()
+        await app.store.sources.add_many([a_source(n, due, now) for n, due in numbers])
 
 
 def a_source(number: int, due: bool, now: datetime) -> Source:
@@ -85,19 +111,9 @@ def a_source(number: int, due: bool, now: datetime) -> Source:
 
 def main() -> None:
     """Measure and print one table."""
-    due = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    small = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
-    large = int(sys.argv[3]) if len(sys.argv) > 3 else 1_000_000
-    logs.configure("text", "warning")
-    print(f"{due} sources due; median of {ROUNDS} rounds, SQLite")
     with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            (total, *asyncio.run(measure(total, due, Path(folder)))) for total in (small, large)
-        ]
-    for total, look_up, tick in rows:
-        print(f"{total:>9,} sources   look-up {look_up:7.2f} ms   whole tick {tick:7.2f} ms")
-    print(f"ratio               look-up {rows[1][1] / rows[0][1]:7.2f}      "
-          f"whole tick {rows[1][2] / rows[0][2]:7.2f}")  # fmt: skip
+        found = figures(7, lambda number: number, Path(folder))
+    print(table({"tick": f"finding what is due, {DUE} of many"}, found))
 
 
 if __name__ == "__main__":

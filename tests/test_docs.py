@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "headwater"
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
-# what the contract promises beyond this version: worker, simulate
+# what the contract promises
 PROMISED = """serve poll preview add list show explain edit enable disable remove posts articles
     aggregate import export users podcasts keys tokens config migrate backup restore doctor
-    demo""".split()
+    demo simulate""".split()
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`([^`\n]+)`")

@@ -9,11 +9,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1] / "src" / "headwater"
 # Each name may import names of the rows above it, and its own package; never sideways.
 LAYERS = (
-    {"model", "errors", "clock"},
+    {"model", "errors", "clock", "batch"},
     {"rules"},
     {"logs"},
     {"fetch", "store", "settings", "vault", "demo"},
     {"engine"},
+    {"simulation"},  # runs the engine on a clock, a web and a store of its own
     {"operations"},
     {"app"},
     {"api"},
@@ -38,6 +39,7 @@ NETWORK = {
 }
 NETWORK_DOORS = {"connect", "names", "address", "tls", "wire"}
 OPENING_CALLS = {"open_connection", "create_connection", "sock_connect", "open_unix_connection"}
+WEB_FRAMEWORK = {"fastapi", "starlette", "uvicorn"}  # takes a third of a second to load
 SQL_DRIVERS = {"sqlite3", "psycopg", "asyncpg", "sqlalchemy"}
 SQL_WORDS = ("SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM ", "CREATE TABLE ")
 TIME_AND_CHANCE = {"time", "random", "secrets", "os", "asyncio", "threading", "subprocess"}
@@ -165,3 +167,27 @@ def test_n1_nobody_opens_connections_by_other_ways() -> None:
             continue
         calls = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
         assert not calls & OPENING_CALLS, f"{name} uses {calls & OPENING_CALLS}"
+
+
+def loaded_with(tree: ast.Module) -> set[str]:
+    """The modules that importing a module imports; not what its functions do once called."""
+    found = set[str]()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_no_command_but_serve_loads_the_web_framework() -> None:
+    trees = {f"headwater.{name}": tree for name, _, tree in MODULES}
+    seen, left = set[str](), {"headwater.cli"}
+    while left:
+        name = left.pop()
+        seen.add(name)
+        targets = loaded_with(trees[name])
+        assert not {target.split(".")[0] for target in targets} & WEB_FRAMEWORK, name
+        left |= (targets & trees.keys()) - seen
+    assert "headwater.cli.serving" in seen

@@ -119,6 +119,7 @@ class App:
             timeout_seconds=fetch.parse_timeout_seconds,
             memory_mb=fetch.parse_memory_mb,
             processes=max(os.cpu_count() or 1, 2),
+            spare_core=_cores() > 1,
             clock=self.clock,
         )
 
@@ -219,3 +220,10 @@ def master_key_file(database_url: str) -> Path:
         path = Path(database_url.removeprefix("sqlite:///"))
         return path.with_name(f"{path.name}.key")
     return Path("data") / _KEY_FILE
+
+
+def _cores() -> int:
+    """How many processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not every system tells
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

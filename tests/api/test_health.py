@@ -1,6 +1,7 @@
 """The small API: health, readiness, the Host header, problem documents."""
 
 import asyncio
+import errno
 import json
 import sqlite3
 import threading
@@ -19,6 +20,7 @@ from headwater.clock import SystemClock
 from headwater.demo import DemoWeb, Reply, ScriptedHost
 from headwater.errors import ConfigError, DatabaseUnavailable, NotFound, UsageError
 from headwater.operations.checks import Verdict
+from headwater.operations.process import open_files
 from headwater.operations.readiness import disk, readiness
 from headwater.operations.standing import Watch
 from headwater.settings import load_settings
@@ -81,7 +83,7 @@ async def test_ready_needs_a_tick(tmp_path):
         await served.service.tick()
         status, _, body = await get(served.port, "/api/ready")
         assert status == 200
-        names = {"database", "results", "scheduler", "loop", "outage", "names", "disk"}
+        names = {"database", "results", "scheduler", "loop", "outage", "names", "disk", "files"}
         assert set(json.loads(body)["checks"]) == names
 
 
@@ -114,6 +116,25 @@ async def test_a_single_sick_name_or_a_moment_of_lag_is_noted_and_no_more(tmp_pa
     assert status == 200
     assert checks["names"]["detail"] == "1 asked in vain since the last answer"
     assert checks["loop"]["detail"] == "at most 400 ms late of late"
+
+
+async def test_o1_ready_says_when_files_run_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("headwater.operations.readiness.open_files", lambda: (1_010, 1_024.0))
+    async with serving(settings_in(tmp_path)) as served:
+        await served.service.tick()
+        status, _, body = await get(served.port, "/api/ready")
+    found = json.loads(body)
+    assert (status, found["detail"]) == (503, "not ready: files")
+    assert found["checks"]["files"] == {"ok": False, "detail": "1,010 of 1,024 open"}
+
+
+def test_o1_where_no_file_can_be_opened_all_are_in_use(monkeypatch):
+    def none_left(_):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr("os.listdir", none_left)
+    used, most = open_files()
+    assert used == most > 0
 
 
 async def test_k5_ready_counts_the_results_that_wait_for_the_database(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def commands(command=None, path=()):
 EVERY_COMMAND = [path for path, _ in commands()]
 PROMISED = """serve poll preview add list show explain edit enable disable remove posts articles
     aggregate import export users podcasts keys tokens config migrate backup restore doctor
-    demo""".split()
+    demo simulate""".split()
 
 
 def test_every_command_of_the_contract_is_there():

@@ -29,20 +29,24 @@ class Crew:
     delay_seconds: float = 0.0
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, module: str = "headwater", **environ: str) -> "subprocess.Popen[bytes]":
-        """Start one more; `module` may be a worker with something wrong about it."""
-        settings = {
+    def settings(self) -> dict[str, str]:
+        """What all processes on the database go by."""
+        delays = dict.fromkeys(("rss", "website"), self.delay_seconds)
+        return {
             "APP__DATABASE_URL": self.url,
             "APP__FETCH__ALLOW_PRIVATE_NETWORKS": "true",
             "APP__SOURCE__TICK_SECONDS": "1",
-            "APP__SOURCE__POLL_DELAY_SECONDS": json.dumps({"rss": self.delay_seconds}),
+            "APP__SOURCE__POLL_DELAY_SECONDS": json.dumps(delays),
             "APP__CLUSTER__LEASE_SECONDS": str(self.lease_seconds),
         }
+
+    def start(self, module: str = "headwater", **environ: str) -> "subprocess.Popen[bytes]":
+        """Start one more; `module` may be a worker with something wrong about it."""
         with self.log(len(self.workers)).open("wb") as log:
             worker = subprocess.Popen(
                 [sys.executable, "-m", module, "worker"],
                 cwd=Path(__file__).parents[2],
-                env={**os.environ, **settings, **environ},
+                env={**os.environ, **self.settings(), **environ},
                 stderr=log,
             )
         self.workers.append(worker)
@@ -84,7 +88,9 @@ async def until(what: Callable[[], Any], told: str) -> None:
         await asyncio.sleep(0.05)
 
 
-async def add_due(app: App, urls: Sequence[str], *, interval_minutes: int = 600) -> list[Source]:
+async def add_due(
+    app: App, urls: Sequence[str], *, interval_minutes: int = 600, first: int = 0
+) -> list[Source]:
     """Sources that were polled long ago and are all due."""
     now = app.clock.now()
     made = [
@@ -101,7 +107,7 @@ async def add_due(app: App, urls: Sequence[str], *, interval_minutes: int = 600)
             validators=Validators(etag='"1"'),
             poll_interval_minutes=interval_minutes,
         )
-        for number, url in enumerate(urls)
+        for number, url in enumerate(urls, first)
     ]
     await app.store.sources.add_many(made)
     return made

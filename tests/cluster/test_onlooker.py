@@ -16,7 +16,7 @@ import pytest
 
 from headwater.app import App
 from tests.cluster.crew import Crew, add_due, number, stored_polls, until
-from tests.cluster.test_sharing import HOSTS, urls_of
+from tests.cluster.runs import HOSTS, urls_of
 from tests.cluster.web import a_web
 
 pytestmark = pytest.mark.postgres
@@ -26,7 +26,7 @@ BASE = "/api/users/default/podcasts/default/sources"
 @asynccontextmanager
 async def served(crew: Crew, *options: str) -> AsyncIterator[aiohttp.ClientSession]:
     """An API server on the workers' database."""
-    environ = {**os.environ, "APP__DATABASE_URL": crew.url, "APP__SOURCE__TICK_SECONDS": "1"}
+    environ = {**os.environ, **crew.settings()}
     log = crew.folder / "serve.log"
     with log.open("wb") as errors:
         command = [sys.executable, "-m", "headwater", "serve", "--port", "0", *options]
@@ -72,6 +72,56 @@ async def test_s9_a_poll_by_hand_reaches_the_worker_that_has_its_shard(app: App,
             cluster = await told(session, "/api/cluster")
             assert [one["polls"] > 0 for one in cluster["workers"]] == [True, True]
         assert web.overlaps == []
+
+
+async def test_what_workers_count_is_told_by_every_api_server(app: App, crew: Crew):
+    async with a_web(HOSTS) as web, served(crew, "--no-scheduler") as session:
+        sources = await add_due(app, urls_of(web, HOSTS, 2))
+        crew.start()
+        crew.start()
+
+        async def results() -> float:
+            metrics = await (await session.get("/metrics")).text()
+            found = re.search(r"headwater_commit_outcomes_sum (\S+)", metrics)
+            assert found is not None
+            return float(found[1])
+
+        async def all_told() -> bool:
+            return await results() == len(sources)
+
+        await until(all_told, "what workers stored is not told")
+        workers = (await told(session, "/api/cluster"))["workers"]
+        assert sum(one["results"] for one in workers) == len(sources)
+        assert all(0 < one["commits"] <= one["results"] for one in workers if one["results"])
+        lengths = "SELECT max(length(counts)) FROM workers"
+        assert 0 < await number(app, lengths) < 1000
+        crew.dismiss()
+        assert await results() == len(sources), "what is counted stays counted"
+
+
+async def test_p3_a_preview_waits_for_a_host_that_a_worker_visits(app: App, crew: Crew):
+    host = HOSTS[0]
+    async with a_web(HOSTS) as web:
+        crew.delay_seconds = 0.2
+        web.answer_seconds = 0.2
+        async with served(crew, "--no-scheduler") as session:
+            sources = await add_due(app, urls_of(web, [host], 12))
+            crew.start()
+            await until(lambda: web.requests() > 1, "nothing was polled")
+            asked = [
+                session.post(f"{BASE}/preview", json={"url": f"http://{host}:{web.port}/new-{n}"})
+                for n in range(3)
+            ]
+            answers = await asyncio.gather(*asked)
+            assert {answer.status for answer in answers} <= {200, 422, 502}, answers
+
+            async def all_stored() -> bool:
+                return await stored_polls(app) == len(sources)
+
+            await until(all_stored, "not all were polled")
+        assert {f"{host}/new-{n}" for n in range(3)} <= set(web.times_asked())
+        assert web.overlaps == []
+        assert web.shortest_pause() >= 0.2
 
 
 async def test_events_of_all_workers_are_told_where_somebody_listens(app: App, crew: Crew):

@@ -9,15 +9,11 @@ import pytest
 from headwater.app import App
 from headwater.rules.shards import shard_of
 from tests.cluster.crew import Crew, add_due, number, stored_polls, until
-from tests.cluster.web import Web, a_web
+from tests.cluster.runs import HOSTS, urls_of
+from tests.cluster.web import a_web
 
 pytestmark = pytest.mark.postgres
-HOSTS = [f"127.30.0.{n}" for n in range(1, 41)]
 EACH = 5
-
-
-def urls_of(web: Web, hosts: list[str], each: int = EACH) -> list[str]:
-    return [f"http://{host}:{web.port}/{n}" for n in range(each) for host in hosts]
 
 
 async def test_p3_three_workers_poll_everything_once_and_no_host_two_at_a_time(
@@ -25,7 +21,7 @@ async def test_p3_three_workers_poll_everything_once_and_no_host_two_at_a_time(
 ):
     async with a_web(HOSTS) as web:
         crew.delay_seconds = 0.2
-        sources = await add_due(app, urls_of(web, HOSTS))
+        sources = await add_due(app, urls_of(web, HOSTS, EACH))
         for _ in range(3):
             crew.start()
         await until(lambda: len(web.times_asked()) == len(sources), "not all were polled")
@@ -42,16 +38,6 @@ async def test_p3_three_workers_poll_everything_once_and_no_host_two_at_a_time(
         assert len([one for one in status["workers"] if one["polls"]]) >= 2, "one did it all"
         assert (status["due"], status["stalledJobs"], status["shards"]) == (0, 0, 256)
         assert "256 shards" in crew.asked("cluster", "status")
-
-
-async def test_the_same_without_locks_is_noticed(app: App, crew: Crew):
-    """The control: were these checks blind, they would say nothing of this either."""
-    async with a_web(HOSTS[:4]) as web:
-        web.answer_seconds = 0.3
-        await add_due(app, urls_of(web, HOSTS[:4], 40))
-        for _ in range(3):
-            crew.start("tests.cluster.unlocked")
-        await until(lambda: web.overlaps, "nobody overlapped: the check sees nothing")
 
 
 async def test_p3_a_redirect_waits_for_a_host_that_another_worker_visits(app: App, crew: Crew):
@@ -73,53 +59,6 @@ async def test_p3_a_redirect_waits_for_a_host_that_another_worker_visits(app: Ap
         assert web.overlaps == []
         assert len(web.asked[goal]) == 20 + len(others)
         assert web.shortest_pause() >= 0.1
-
-
-async def test_a_slow_host_keeps_no_other_of_its_shard_waiting(app: App, crew: Crew):
-    every = [f"127.31.{a}.{b}" for a in range(8) for b in range(1, 250)]
-    shard = shard_of(every[0])
-    slow, *quick = [host for host in every if shard_of(host) == shard][:4]
-    async with a_web([slow, *quick]) as web:
-        web.slow[slow] = 15.0
-        await add_due(app, urls_of(web, [slow, *quick], 3))
-        crew.start()
-        asked = set[str]()
-
-        def quick_ones_done() -> bool:
-            asked.update(url for url in web.times_asked() if not url.startswith(f"{slow}/"))
-            return len(asked) == 3 * len(quick)
-
-        await until(quick_ones_done, "they waited for the slow one")
-        assert len(web.asked[slow]) <= 1, "the slow host was done first"
-
-
-async def test_a_worker_whose_clock_is_wrong_polls_what_is_due_and_nothing_else(
-    app: App, crew: Crew
-):
-    async with a_web(HOSTS) as web:
-        crew.delay_seconds = 0.2
-        due = await add_due(app, urls_of(web, HOSTS[:10], 4), interval_minutes=30)
-        crew.start("tests.cluster.skewed")
-        crew.start()
-
-        async def all_stored() -> bool:
-            return await stored_polls(app) >= len(due)
-
-        await until(all_stored, "not all were stored")
-        jobs_so_far = "SELECT last_value FROM procrastinate_jobs_id_seq"
-        before = await number(app, jobs_so_far)
-
-        async def more_ticks() -> bool:
-            return await number(app, jobs_so_far) >= before + 4
-
-        await until(more_ticks, "no further ticks")
-        # an hour ahead, everything would be due again
-        assert set(web.times_asked().values()) == {1}
-        assert web.overlaps == []
-        assert web.shortest_pause() >= 0.2
-        in_a_minute = "(extract(epoch FROM now()) + 60) * 1000"
-        ahead = f"SELECT count(*) FROM sources WHERE last_polled > {in_a_minute}"
-        assert await number(app, ahead) == 0
 
 
 async def test_s8_a_worker_that_is_told_to_stop_hands_over_at_once(app: App, crew: Crew):

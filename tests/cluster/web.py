@@ -44,14 +44,17 @@ class Web:
         """How often each URL was asked for."""
         return Counter(f"{host}{one.path}" for host, all_ in self.asked.items() for one in all_)
 
-    def shortest_pause(self) -> float:
-        """The shortest time between the end of a request and the next one to the same host."""
-        pauses = [
+    def pauses(self) -> list[float]:
+        """The times between the end of a request and the next one to the same host."""
+        return [
             after.began - before.ended
             for all_ in self.asked.values()
             for before, after in pairwise(sorted(all_, key=lambda one: one.began))
         ]
-        return min(pauses, default=float("inf"))
+
+    def shortest_pause(self) -> float:
+        """The shortest of them."""
+        return min(self.pauses(), default=float("inf"))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection until either side ends it."""

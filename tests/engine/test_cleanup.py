@@ -1,11 +1,13 @@
 """Cleanup at every tick, in bounded bites, and never on a false date."""
 
+import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headwater.engine.cleanup import Cleanup
 from headwater.model import Answer
 from headwater.rules.policy import Policy
+from headwater.store.cleanup import Bite
 from tests.engine.conftest import Engine, World
 from tests.engine.test_service import FEED, an_entry, polled
 
@@ -52,6 +54,60 @@ def test_c3_a_bite_is_bounded_and_the_rest_waits_for_the_next_tick(engine: Engin
         return [await cleanup.run(), await cleanup.run(), await cleanup.run()]
 
     assert engine.play(days_later) == [[10_000, 2_345, 0]]
+
+
+async def with_history(world: World, polls: int) -> None:
+    """A source with a history that is past its time."""
+    await world.store.sources.add_many([polled()])
+    row = {"source_id": "s1", "started_at": 0, "duration_ms": 1, "outcome": "unchanged"}
+    await world.store.database.write(lambda s: s.insert_rows("polls", [row] * polls))
+
+
+async def history(world: World) -> int:
+    rows = await world.store.database.read(lambda s: s.fetch("SELECT count(*) FROM polls"))
+    return int(rows[0][0])
+
+
+def test_c3_a_tick_forgets_as_many_polls_as_a_busy_minute_brings(engine: Engine) -> None:
+    minute = 60 * 1200
+
+    async def story(world: World) -> tuple[int, int]:
+        await with_history(world, minute)
+        return await Cleanup(world.store, world.clock, Policy()).run(), await history(world)
+
+    assert engine.play(story) == [(minute, 0)]
+
+
+def test_c3_a_long_history_is_bitten_off_and_polls_are_recorded_in_between(
+    engine: Engine,
+) -> None:
+    async def story(world: World) -> tuple[bool, int]:
+        await with_history(world, 60_000)
+        world.fetch.on(FEED, Answer(200, entries=(an_entry(1),)))
+        cleanup = asyncio.create_task(Cleanup(world.store, world.clock, Policy()).run())
+        while await history(world) == 60_000:
+            await asyncio.sleep(0)
+        await world.service.poll_now("s1")
+        recorded_meanwhile = not cleanup.done()
+        return recorded_meanwhile, await cleanup
+
+    assert engine.play(story) == [(True, 60_000)]
+
+
+def test_c3_a_slow_database_does_not_make_a_tick_late(engine: Engine) -> None:
+    async def story(world: World) -> list[int]:
+        await with_history(world, 25_000)
+        clean = world.store.clean
+
+        async def slowly(bite: Bite, now: datetime, limit: int) -> int:
+            await world.clock.sleep(1)
+            return await clean(bite, now, limit)
+
+        world.store.clean = slowly  # type: ignore[method-assign]
+        cleanup = Cleanup(world.store, world.clock, Policy())
+        return [await cleanup.run(), await cleanup.run(), await cleanup.run()]
+
+    assert engine.play(story) == [[10_000, 10_000, 5_000]]
 
 
 def test_c3_o4_a_clock_that_jumped_pauses_cleanup_for_an_hour(engine: Engine) -> None:

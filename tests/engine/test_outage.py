@@ -56,6 +56,41 @@ def test_o2_names_that_all_stop_existing_are_an_outage_and_nobody_is_disabled(
     assert 100 <= probes <= 130
 
 
+def test_o2_an_outage_gives_back_all_that_failed_since_a_name_last_resolved(
+    engine: Engine,
+) -> None:
+    """Backing off, sources notice it later than ten minutes after their first failures."""
+
+    async def dark(world: World) -> list[int]:
+        await world.store.sources.add_many(sources(poll_interval_minutes=1, max_failures=9))
+        await world.run(5)
+        for name in NAMES:
+            world.fetch.on(url(name), NameNotFound(f"{name} does not exist"))
+        await world.run(500)
+        failures = [(await world.source(name)).consecutive_failures for name in NAMES]
+        assert min(failures) > 1
+        noticed = [world.service.guard.lasts]
+        await world.run(600)
+        noticed.append(world.service.guard.lasts)
+        assert noticed == [False, True]
+        return [(await world.source(name)).consecutive_failures for name in NAMES]
+
+    assert engine.play(were_good, dark)[1] == [0] * len(NAMES)
+
+
+def test_o3_failures_from_long_before_an_outage_are_not_given_back(engine: Engine) -> None:
+    async def portal(world: World) -> int:
+        gone = polled("gone", url("gone.example"), poll_interval_minutes=600, max_failures=9)
+        await world.store.sources.add_many([gone, *sources(last_polled=START)])
+        for name in ("gone.example", *NAMES):
+            world.fetch.on(url(name), BadStatus(404, "HTTP 404"))
+        await world.run(3600)
+        assert world.service.guard.lasts
+        return (await world.source("gone")).consecutive_failures
+
+    assert engine.play(were_good, portal)[1] == 1
+
+
 def test_o2_a_lone_mistyped_name_stays_permanent(engine: Engine) -> None:
     async def story(world: World) -> Source:
         await world.store.sources.add_many([polled("typo", url("typo.invalid"))])

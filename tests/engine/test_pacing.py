@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from headwater.batch import Batcher
 from headwater.engine.gates import Gates
 from headwater.engine.lanes import Lanes
 from headwater.model import DueSource, Outcome
-from headwater.store.batch import Batcher
 from tests.fakes import START, FakeClock, in_virtual_time
 
 LANES = 100

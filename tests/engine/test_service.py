@@ -1,6 +1,7 @@
 """The service as a whole: from due to stored, over ticks, requests and restarts."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -528,3 +529,26 @@ def test_h4_k5_a_result_that_cannot_be_stored_is_a_transient_failure_of_its_sour
     assert source.consecutive_failures == 1
     assert source.last_failure_type is FailureType.TRANSIENT
     assert source.last_polled == START
+
+
+@pytest.mark.parametrize("hours", [8, 24 * 400])
+def test_o4_a_clock_set_forward_makes_no_burst(engine: Engine, hours: int) -> None:
+    hosts = 100
+
+    async def story(world: World) -> list[float]:
+        fresh = [
+            polled(f"s{n}", f"https://host{n}.example/", last_polled=START) for n in range(hosts)
+        ]
+        await world.store.sources.add_many(fresh)
+        running = asyncio.create_task(world.run(300))
+        await asyncio.sleep(90)
+        assert world.fetch.visits == []
+        world.clock.set_by(timedelta(hours=hours))
+        await running
+        return sorted(began for _, began, _ in world.fetch.visits)
+
+    [begun] = engine.play(story)
+    assert len(begun) == hosts
+    in_seconds = Counter(int(moment) for moment in begun)
+    assert max(in_seconds.values()) < hosts / 4
+    assert begun[-1] - begun[0] <= hosts / 10  # lanes per second, as after an outage

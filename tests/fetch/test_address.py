@@ -50,6 +50,7 @@ REFUSED = [
     ("2001:db8::/32", "documentation"),
     ("3fff::/20", "documentation"),
     ("2002::/16", "6to4"),
+    ("5f00::/16", "segment routing"),
     ("fc00::/7", "unique-local"),
     ("fe80::/10", "link-local"),
     ("fec0::/10", "site-local"),
@@ -101,6 +102,34 @@ def test_n3_a_range_is_refused_from_its_first_to_its_last_address(network, name)
     assert {refusal(str(a), allowed=False) for a in (whole[0], middle, whole[-1])} == {name}
 
 
+def edges():
+    """All addresses where a range begins or ends, with those just outside."""
+    for network, _ in [*REFUSED, ("240.0.0.0/4", ""), ("2001::/23", ""), ("2000::/3", "")]:
+        whole = ip_network(network)
+        for value in (int(whole[0]), int(whole[-1])):
+            for near in (value - 1, value, value + 1):
+                if 0 <= near < 2**whole.max_prefixlen:
+                    yield type(whole[0])(near)
+
+
+def is_in_the_table(ip):
+    ranges = [network for network, _ in REFUSED] + ["240.0.0.0/4", "2001::/23"]
+    if ip.version == 6 and ip not in ip_network("2000::/3"):
+        return True
+    return any(ip in ip_network(network) for network in ranges)
+
+
+@pytest.mark.parametrize("ip", dict.fromkeys(edges()), ids=str)
+def test_n3_just_outside_of_a_range_another_one_begins_or_the_public(ip):
+    assert (refusal(str(ip), allowed=False) is not None) == is_in_the_table(ip)
+
+
+@given(st.ip_addresses())
+def test_n3_the_table_above_is_all_that_is_refused(ip):
+    if getattr(ip, "ipv4_mapped", None) is None:
+        assert (refusal(str(ip), allowed=False) is not None) == is_in_the_table(ip)
+
+
 @pytest.mark.parametrize(
     "address",
     ["::ffff:0:7f00:1", "1::", "400::1", "4000::1", "5f00::1", "::127.0.0.1", "::8.8.8.8"],
@@ -142,6 +171,38 @@ def test_n3_ipv4_inside_ipv6_stays_refused_where_the_outer_range_is_allowed(inne
     everything_outside = (ip_network("::/0"),)
     for outer in inside_ipv6(IPv4Address(inner)).values():
         assert not is_allowed(str(outer), everything_outside), outer
+
+
+@pytest.mark.parametrize("network", [network for network, _ in REFUSED if ":" not in network])
+def test_n3_every_ipv4_range_stays_refused_in_every_ipv6_clothing(network):
+    for inner in {ip_network(network)[0], ip_network(network)[-1]}:
+        for kind, outer in inside_ipv6(inner).items():
+            if int(outer) > 1:  # :: and ::1 are themselves
+                assert not is_allowed(str(outer), (ip_network("::/0"),)), kind
+
+
+def test_n3_public_ipv4_in_ipv6_clothing_is_refused_for_the_clothing_alone():
+    for kind, outer in inside_ipv6(IPv4Address("93.184.216.34")).items():
+        assert is_allowed(str(outer), (ip_network("::/0"),)), kind
+        assert is_allowed(str(outer), allowed=False) == (kind == "mapped"), kind
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("::FFFF:10.0.0.1", "private"),
+        ("::ffff:0a00:0001", "private"),
+        ("0:0:0:0:0:ffff:10.0.0.1", "private"),
+        ("0000:0000:0000:0000:0000:ffff:a9fe:a9fe", "link-local"),
+        ("FE80:0000:0000:0000:0000:0000:0000:0001", "link-local"),
+        ("fd00::0.0.0.1", "unique-local"),
+        ("0:0:0:0:0:0:0:1", "loopback"),
+        ("0::0", "unspecified"),
+        ("64:FF9B::10.0.0.1", "NAT64"),
+    ],
+)
+def test_n4_every_spelling_of_an_ipv6_address_ends_at_the_same_check(spelling, name):
+    assert refusal(spelling, allowed=False) == name
 
 
 def test_n3_ipv6_loopback_can_be_allowed_by_itself():

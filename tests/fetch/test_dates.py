@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.fetch.dates import parse_date
+from headwater.fetch.dates import _by_patterns, parse_date
 
 
 def utc(*parts: int) -> datetime:
@@ -99,3 +99,18 @@ MOMENTS = st.datetimes(
 def test_the_two_standard_styles_are_read_exactly(moment):
     assert parse_date(moment.isoformat()) == moment
     assert parse_date(format_datetime(moment)) == moment
+
+
+@given(
+    st.from_regex(
+        r"[A-Z][a-z]{2}, [0-3][0-9] (Jan|Feb|May|Sep|Dec|Foo) [0-9]{4} "
+        r"[0-2][0-9]:[0-6][0-9]:[0-6][0-9] (GMT|[+-][0-2][0-9][0-6][0-9])",
+        fullmatch=True,
+    )
+)
+def test_the_short_way_for_the_usual_style_leads_where_the_long_one_does(text):
+    try:
+        by_patterns = _by_patterns(text)
+    except (ValueError, OverflowError):
+        by_patterns = None
+    assert parse_date(text) == by_patterns

@@ -186,6 +186,25 @@ async def test_h1_a_large_body_keeps_its_place_until_it_has_been_read(monkeypatc
         assert len((await client.get(server.url())).body) == 3_000_000
 
 
+async def test_h1_a_kept_connection_keeps_no_body():
+    async with serving(answer("200 OK", b"x" * 9_000_000)) as server, visitor() as client:
+        response = await client.get(server.url())
+        assert response.size == 9_000_000
+        kept = [wire for wires in client._connector.idle.values() for wire in wires]
+        assert [len(wire.body) for wire in kept] == [0]
+
+
+async def test_h1_waiting_for_leave_to_be_large_costs_a_source_nothing(monkeypatch):
+    monkeypatch.setattr(http, "_MAX_LARGE_BODIES", 1)
+    large = answer("200 OK", b"x" * 3_000_000)
+    async with serving(large) as server, visitor(total_timeout_seconds=1) as client:
+        first = await client.get(server.url("/1"))
+        second = asyncio.create_task(client.get(server.url("/2")))
+        await asyncio.sleep(1.5)  # longer than the total
+        first.done()
+        assert (await second).size == 3_000_000
+
+
 async def test_n1_the_environments_proxies_are_ignored(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")

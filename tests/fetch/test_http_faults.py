@@ -166,6 +166,11 @@ async def test_n7_headers_over_the_limits_are_too_large(headers):
     await failure(answer("200 OK", b"", *headers), expect=TooLarge)
 
 
+async def test_n7_the_words_of_a_status_count_as_a_header():
+    with pytest.raises(TooLarge):
+        await visit(answer("200 " + "O" * 100_000, b"x"))
+
+
 async def test_n7_headers_within_the_limits_are_fine():
     headers = [f"X-{number}: {'y' * 300}" for number in range(190)]
     assert (await visit(answer("200 OK", b"ok", *headers))).body == b"ok"

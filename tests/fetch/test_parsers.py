@@ -389,3 +389,61 @@ def test_workers_serve_under_uvloop_as_well(tmp_path):
         entries = runner.run(scenario())
     assert [entry.body for entry in entries] == ["0", "1", "2", "3", "4"]
     assert children() == []
+
+
+def small_feed(number):
+    return (
+        f"<rss><channel><title>{number}</title><item><title>Item {number}</title>"
+        f"<guid>{number}</guid></item></channel></rss>"
+    ).encode()
+
+
+class Crowding(SystemClock):
+    """Whatever comes, comes at the same moment."""
+
+    def monotonic(self):
+        return 0.0
+
+
+async def parsed(parsers, data, url=URL):
+    return await parsers.feed(data, content_type=None, url=url)
+
+
+async def test_h2_small_documents_that_come_one_upon_another_are_parsed_beside_the_loop():
+    async with Parsers(clock=Crowding(), spare_core=True) as parsers:
+        feeds = await asyncio.gather(*(parsed(parsers, small_feed(n)) for n in range(40)))
+        assert [feed.title for feed in feeds] == [str(n) for n in range(40)]
+        assert [feed.entries[0].title for feed in feeds] == [f"Item {n}" for n in range(40)]
+        assert len(parsers._workers) == 1
+
+
+async def test_h2_a_small_document_that_comes_alone_does_not_pay_for_a_process():
+    for clock, spare in ((SystemClock(), True), (Crowding(), False)):
+        async with Parsers(clock=clock, spare_core=spare) as parsers:
+            for number in range(3):
+                assert (await parsed(parsers, small_feed(number))).title == str(number)
+                await asyncio.sleep(0.01)
+            assert not parsers._workers
+
+
+async def test_h4_a_bad_document_among_a_handful_is_the_only_one_that_fails():
+    async with Parsers(clock=Crowding(), spare_core=True) as parsers:
+        documents = [small_feed(0), small_feed(1), b"no feed", small_feed(3)]
+        results = await asyncio.gather(
+            *(parsed(parsers, data) for data in documents), return_exceptions=True
+        )
+        assert isinstance(results.pop(2), NotAFeed)
+        assert [getattr(feed, "title", feed) for feed in results] == ["0", "1", "3"]
+
+
+async def test_h2_of_a_handful_only_the_one_that_ends_its_worker_is_to_blame():
+    async with Parsers(
+        clock=Crowding(), spare_core=True, worker=ODD_WORKER, inline_bytes=1000
+    ) as parsers:
+        await parsed(parsers, small_feed(0))  # alone, so in this process
+        results = await asyncio.gather(
+            *(parsed(parsers, data) for data in (b"echo 1", b"die SIGKILL", b"echo 2")),
+            return_exceptions=True,
+        )
+        assert isinstance(results.pop(1), TooExpensive)
+        assert all(not isinstance(result, Exception) for result in results)

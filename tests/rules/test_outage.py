@@ -55,6 +55,15 @@ def test_o2_three_names_that_resolved_before_and_fail_now_are_an_outage():
     assert watch.verdict(now) == "DNS"
 
 
+def test_o2_an_outage_of_names_began_when_the_last_one_resolved():
+    watch = watch_that_resolved(NAMES)
+    ten_minutes = 10 * MINUTE
+    for minutes, began in [(5, -5), (10, 0), (12, 0), (20, 0), (60, 40)]:
+        noticed = START + minutes * MINUTE
+        assert watch.began_after("DNS", noticed) == START + began * MINUTE
+        assert watch.began_after("404", noticed) == noticed - ten_minutes
+
+
 def test_o2_one_name_that_fails_again_and_again_is_its_own_trouble():
     watch, now = watch_that_resolved(NAMES), START + 60 * MINUTE
     for second in range(20):

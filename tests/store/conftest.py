@@ -8,7 +8,6 @@ import pytest
 
 from headwater.store import Store, open_database
 from headwater.store.migrate import migrate
-from headwater.store.postgres import PostgresDatabase, PostgresSession
 from headwater.store.sqlite import SqliteDatabase, SqliteSession
 from tests.postgres import PostgresServer
 from tests.store.pieces import StoreClock
@@ -86,13 +85,3 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     migrate(session, SqliteDatabase.migrations)
     session.close()
     return path
-
-
-@pytest.fixture(scope="session")
-def postgres_template(postgres_server: PostgresServer) -> str:
-    """A migrated, empty PostgreSQL database to copy."""
-    url = postgres_server.new_database()
-    session = PostgresSession(url)
-    migrate(session, PostgresDatabase.migrations)
-    session.close()
-    return url

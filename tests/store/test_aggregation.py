@@ -112,4 +112,4 @@ async def test_an_aggregation_looks_at_the_posts_that_wait_alone(
     if kind == "postgres":  # SQLite is never analysed
         await store.database.write(lambda s: s.execute("ANALYZE"))
     found = await plans(store, lambda: aggregated(store), monkeypatch)
-    assert "posts_waiting" in found[0], found[0]
+    assert "posts_unlinked_age" in found[0], found[0]

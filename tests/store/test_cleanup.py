@@ -57,7 +57,7 @@ async def test_c1_an_unprocessed_article_goes_by_its_publication_else_its_creati
         changes = {"id": body, "published_at": published_at, "created_at": created_at}
         await with_article(store, source, post, **changes)
 
-    assert await store.clean(old_articles(7), NOW, LIMIT) == 2
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 4  # with a post each
     assert await store.clean(old_articles(7), NOW, LIMIT) == 0
 
     gone = {"published before it", "undated before it"}
@@ -78,7 +78,7 @@ async def test_c1_posts_of_a_deleted_article_go_and_shared_ones_stay(store: Stor
 
     await store.database.write(share)
 
-    assert await store.clean(old_articles(7), NOW, LIMIT) == 1
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 2
 
     assert await articles(store) == {young}
     assert await bodies(store, source) == ["shared", "young"]
@@ -99,7 +99,7 @@ async def test_c1_processed_articles_stay_unless_retention_is_set(store: Store):
         assert await store.clean(bite, NOW, LIMIT) == 0
     assert await bodies(store, source) == ["read"]
 
-    assert await store.clean(old_processed(29), NOW, LIMIT) == 1
+    assert await store.clean(old_processed(29), NOW, LIMIT) == 2
     assert await articles(store) == set()
     assert await bodies(store, source) == []
     assert await rows(store, "SELECT mark FROM tombstones") == [(post.content_hash[:32],)]
@@ -144,7 +144,7 @@ async def test_c1_c2_every_podcast_has_its_own_age_limit(store: Store):
             await with_posts(store, source, loose, linked)
             await store.database.write(partial(_linked, post=linked))
 
-    assert await store.clean(old_articles(7), NOW, LIMIT) == 10
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 20
     assert await store.clean(old_posts(7), NOW, LIMIT) == 10
 
     kept = ["default 0", "default 2", "long 0", "long 10", "long 2", "short 0"]
@@ -156,8 +156,9 @@ async def test_c1_c2_every_podcast_has_its_own_age_limit(store: Store):
 def _linked(session: Session, post: Post) -> None:
     """An article of one post, as old as it."""
     session.execute(
-        """INSERT INTO articles (id, source_id, title, body, url, content_hash, created_at)
-        SELECT id, source_id, title, body, url, content_hash, created_at FROM posts
+        """INSERT INTO articles
+            (id, source_id, podcast_id, title, body, url, content_hash, created_at)
+        SELECT id, source_id, podcast_id, title, body, url, content_hash, created_at FROM posts
         WHERE id = :id""",
         {"id": post.id},
     )
@@ -175,7 +176,7 @@ async def test_c1_c2_a_long_limit_is_kept_to_the_millisecond_beside_a_short_one(
         await with_posts(store, source, loose, linked)
         await store.database.write(partial(_linked, post=linked))
 
-    assert await store.clean(old_articles(7), NOW, LIMIT) == 1
+    assert await store.clean(old_articles(7), NOW, LIMIT) == 2
     assert await store.clean(old_posts(7), NOW, LIMIT) == 1
 
     assert await bodies(store, source) == ["kept 1", "kept 2"]
@@ -193,14 +194,53 @@ async def test_c3_a_bite_takes_no_more_than_its_limit(store: Store):
     assert await rows(store, "SELECT count(*) FROM tombstones") == [(25,)]
 
 
-async def test_c3_a_bite_of_articles_takes_no_more_than_its_limit(store: Store):
+async def test_c3_a_bite_of_articles_counts_their_posts_too(store: Store):
     source = await stored(store)
     posts = [a_post(source, f"post {n}", created_at=NOW - 10 * DAY) for n in range(7)]
     await with_posts(store, source, *posts)
     for post in posts:
         await store.database.write(partial(_linked, post=post))
 
-    assert [await store.clean(old_articles(7), NOW, 3) for _ in range(4)] == [3, 3, 1, 0]
+    assert [await store.clean(old_articles(7), NOW, 7) for _ in range(4)] == [6, 6, 2, 0]
+    assert await rows(store, "SELECT count(*) FROM tombstones") == [(7,)]
+
+
+async def test_c3_an_article_with_more_posts_than_a_bite_has_room_for_goes_alone(store: Store):
+    source = await stored(store)
+    old = NOW - 10 * DAY
+    for number in range(3):
+        posts = [a_post(source, f"post {number} {n}", created_at=old) for n in range(20)]
+        await with_article(store, source, *posts, id=f"article {number}", created_at=old)
+
+    assert [await store.clean(old_articles(7), NOW, 10) for _ in range(4)] == [21, 21, 21, 0]
+    assert await bodies(store, source) == []
+
+
+async def test_c1_what_is_processed_between_look_and_bite_stays(store: Store):
+    source = await stored(store)
+    for name in ("read", "unread"):
+        await with_article(store, source, a_post(source, name), id=name, created_at=NOW - 8 * DAY)
+    bite = old_articles(7)
+    found = await store.database.read(lambda s: bite.find(s, NOW, LIMIT))
+    assert sorted(found) == ["read", "unread"]
+    await store.articles.mark_processed("default", ["read"], NOW)
+
+    assert await store.database.write(lambda s: bite.remove(s, found, LIMIT)) == 2
+    assert await articles(store) == {"read"}
+    assert await bodies(store, source) == ["read"]
+
+
+async def test_c2_what_is_linked_between_look_and_bite_stays(store: Store):
+    source = await stored(store)
+    kept, gone = (a_post(source, name, created_at=NOW - 8 * DAY) for name in ("kept", "gone"))
+    await with_posts(store, source, kept, gone)
+    bite = old_posts(7)
+    found = await store.database.read(lambda s: bite.find(s, NOW, LIMIT))
+    assert len(found) == 2
+    await store.database.write(partial(_linked, post=kept))
+
+    assert await store.database.write(lambda s: bite.remove(s, found, LIMIT)) == 1
+    assert await bodies(store, source) == ["kept"]
 
 
 async def test_the_poll_history_is_bounded(store: Store):

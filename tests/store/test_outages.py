@@ -8,9 +8,14 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from headwater.errors import DatabaseUnavailable
+from headwater.model import Entry
+from headwater.rules.admission import Known, sift
+from headwater.rules.policy import Policy
 from headwater.store import Session, Store, open_database
 from headwater.store.sqlite import SqliteDatabase, SqliteSession
 from tests.postgres import PostgresServer
@@ -84,11 +89,37 @@ async def test_k5_patience_ends_and_the_source_is_simply_still_due(
     assert file_store.trouble is None
 
 
+async def test_k5_an_answer_waits_until_it_can_be_told_what_is_new_of_it(
+    file_store: Store, clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+):
+    source = await stored(file_store)
+    subject = await file_store.sources.subject(source.id)
+    assert subject is not None
+    read, told = file_store.database.read, list[tuple[int, str | None]]()
+
+    async def away(_: object) -> None:
+        raise DatabaseUnavailable("the server is away")
+
+    def come_back() -> None:
+        told.append((file_store.waiting, file_store.trouble))
+        if len(told) == 3:
+            monkeypatch.setattr(file_store.database, "read", read)
+
+    monkeypatch.setattr(file_store.database, "read", away)
+    clock.on_sleep = come_back
+    entry = Entry(None, "News", "https://a.example/1", None, None, "Some news")
+    known = await file_store.known(subject, sift(source, [entry], clock.now(), Policy()))
+
+    assert known == Known()
+    assert told == [(1, "the server is away")] * 3
+    assert file_store.waiting == 0
+
+
 @contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """A disk of two megabytes, where this machine lets us have one."""
+def small_disk(folder: Path, megabytes: int = 2) -> Iterator[Path]:
+    """A disk of some megabytes, where this machine lets us have one."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("a small disk cannot be mounted here")
     try:
@@ -220,6 +251,32 @@ async def test_k5_a_restarted_server_is_waited_for(
     assert all(told)
     assert store.trouble is None
     await warmed_up(store)
+    assert await bodies(store, source) == ["Some news"]
+
+
+@pytest.mark.postgres
+async def test_k5_a_server_that_lets_nobody_write_is_waited_for(
+    server_store: tuple[Store, str], postgres_server: PostgresServer, clock: StoreClock
+):
+    store, url = server_store
+    source = await stored(store)
+    name = conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        postgres_server.cut_off(url)
+    told: list[str | None] = []
+
+    def let_write() -> None:
+        told.append(store.trouble)
+        if len(told) == 4:
+            with psycopg.connect(url, autocommit=True) as other:
+                other.execute("SET default_transaction_read_only = off")
+                other.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+
+    clock.on_sleep = let_write
+    assert (await store.record(a_success(source, [a_post(source)]))).recorded
+
+    assert any(text and "read-only" in text for text in told), told
     assert await bodies(store, source) == ["Some news"]
 
 

@@ -1,5 +1,7 @@
 """Shards, leases and claims on hosts, as PostgreSQL keeps them (K8, P3)."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -8,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.errors import DatabaseUnavailable
 from headwater.model import Fence, HostState, SourceType, Visit
 from headwater.rules.politeness import lane_of
 from headwater.rules.shards import SHARDS, shard_of
-from headwater.store import Store, open_database
+from headwater.store import Session, Store, open_database
 from headwater.store.claims import HostClaims
-from headwater.store.postgres import PostgresDatabase
+from headwater.store.notices import Notices
+from headwater.store.postgres import PostgresDatabase, PostgresSession
 from headwater.store.shards import Shards
 from tests.store.pieces import NOW, StoreClock, a_post, a_success, rows, stored
 
@@ -63,11 +67,48 @@ async def test_k8_an_opening_makes_the_one_before_void(shared: Store):
     second = await shards.open(7, "b")
     assert second.unclean, "whoever had it did not close it"
     assert second.fence.epoch == first.fence.epoch + 1
-    await shards.close(first.fence)  # too late to mean anything
+    assert not await shards.close(first.fence)  # too late to mean anything
     assert await shards.held_by("b") == {7: second.fence.epoch}
-    await shards.close(second.fence)
+    assert await shards.close(second.fence)
     assert await shards.held_by("b") == {}
     assert not (await shards.open(7, "c")).unclean
+
+
+async def test_k8_openings_at_the_same_time_have_numbers_of_their_own(shared: Store):
+    shards = Shards(shared.database)
+    wanted = [(n % 40, worker) for n in range(50) for worker in ("a", "b")]
+    opened = await asyncio.gather(*(shards.open(*one) for one in wanted))
+    assert [one.fence.shard for one in opened] == [shard for shard, _ in wanted]
+    assert len({one.fence for one in opened}) == len(wanted)
+    closed = await asyncio.gather(*(shards.close(one.fence) for one in opened))
+    assert sum(closed) == 40, "the last opening of each shard is the one that counts"
+
+
+async def test_k8_who_stands_still_in_a_transaction_keeps_nobody_waiting(shared: Store):
+    """As a process that is stopped in the middle of one does."""
+    database = _postgres(shared)
+    database.pause_seconds = 0.1
+    locked, others_went_on = threading.Event(), threading.Event()
+
+    def stand_still(session: Session) -> None:
+        session.execute("UPDATE shards SET worker = 'a' WHERE shard = 1")
+        locked.set()
+        others_went_on.wait(60)
+        session.fetch("SELECT 1")
+
+    standing = asyncio.create_task(database.write(stand_still))
+    await asyncio.to_thread(locked.wait, 60)
+    other = PostgresSession(database.url)
+    try:
+        other.execute("SET statement_timeout = '60s'")
+        sql = "UPDATE shards SET worker = 'b' WHERE shard = 1"
+        assert await asyncio.to_thread(other.execute, sql) == 1
+    finally:
+        others_went_on.set()
+        other.close()
+    with pytest.raises(DatabaseUnavailable):
+        await standing
+    assert await rows(shared, "SELECT worker FROM shards WHERE shard = 1") == [("b",)]
 
 
 async def test_k8_the_result_of_an_opening_that_is_over_is_not_stored(shared: Store):
@@ -137,6 +178,36 @@ async def test_p3_visits_under_way_keep_their_hosts_when_the_connection_is_cut(s
         await theirs.close()
 
 
+async def test_visits_of_one_host_in_one_transaction_are_one_row(shared: Store):
+    later = NOW + timedelta(seconds=5)
+    visits = [
+        Visit("b.example", NOW, later),
+        Visit("a.example", NOW, NOW),
+        Visit("a.example", later, None, succeeded=True),
+        Visit("a.example", NOW, later),
+    ]
+    await shared.hosts.keep(visits)
+    found = await shared.hosts.get("a.example")
+    assert (found.next_allowed_at, found.last_success_at) == (later, later)
+    assert (await shared.hosts.get("b.example")).next_allowed_at == later
+
+
+async def test_news_are_told_where_somebody_listens(shared: Store):
+    notices = Notices(_postgres(shared))
+    assert not await notices.are_heard()
+    heard = notices.listen()
+    first = asyncio.ensure_future(anext(heard))
+    async with asyncio.timeout(60):
+        while not await notices.are_heard():
+            await asyncio.sleep(0.01)
+        texts = ['["quoted \\ \\" and more"]', "plain"]
+        await notices.tell(texts)
+        assert [await first, await anext(heard)] == texts
+        await heard.aclose()  # type: ignore[attr-defined]
+        while await notices.are_heard():
+            await asyncio.sleep(0.01)
+
+
 async def test_there_is_no_fence_without_others(store: Store):
     source = await stored(store)
     assert (await store.record(a_success(source))).recorded
@@ -149,7 +220,7 @@ def _postgres(store: Store) -> PostgresDatabase:
 
 def _seen(worker: str, backend: int | None) -> dict[str, object]:
     numbers = dict.fromkeys(("pid", "in_flight", "polls", "lost"), 0)
-    return {"id": worker, "machine": "here", "backend": backend, **numbers}
+    return {"id": worker, "machine": "here", "backend": backend, "counts": "{}", **numbers}
 
 
 def test_a_fence_is_a_value():

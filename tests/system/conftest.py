@@ -18,8 +18,12 @@ from typing import Any
 
 import pytest
 
+from headwater.app import open_app
 from headwater.clock import SystemClock
 from headwater.demo import DemoWeb, Reply, Request, ScriptedHost
+from headwater.model import SourceType
+from headwater.operations.sources import SourceSettings, add_source
+from headwater.settings import load_settings
 
 DEADLINE = 60.0
 
@@ -78,10 +82,12 @@ class Headwater:
         """Run a command with `--json`."""
         return json.loads(await self.cli(*arguments, "--json", code=code))
 
-    async def add(self, url: str, *options: str) -> str:
-        """Add a source and answer its id."""
-        added = await self.json("add", url, "--type", "rss", *options)
-        return str(added["id"])
+    async def add(self, url: str, **settings: Any) -> str:
+        """Add a source as the command line does, in this process, and answer its id."""
+        wanted = SourceSettings(type=SourceType.RSS, url=url, **settings)
+        async with open_app(load_settings(environ={}, cwd=self.folder)) as app:
+            now, most = app.clock.now(), app.settings.limits.max_sources_per_user
+            return (await add_source(app.store, "default", wanted, now, most=most)).id
 
     async def start(self) -> None:
         """Start `serve` and wait until it answers."""

@@ -49,7 +49,7 @@ async def test_a_poll_asked_for_on_the_command_line_is_told(headwater: Headwater
     async with web_of(feeds=feed_site()) as web:
         await headwater.start()
         async with events_of(headwater) as reader:
-            source_id = await headwater.add(web.url("feeds", "/a"), "--include-history")
+            source_id = await headwater.add(web.url("feeds", "/a"), include_history=True)
             await headwater.cli("poll", "--source", source_id)
             assert (await the_next(reader, "post.created"))["sourceId"] == source_id
             finished = await the_next(reader, "poll.finished")

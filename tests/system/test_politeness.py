@@ -34,7 +34,7 @@ async def test_p2_p3_no_gap_is_shorter_than_the_delay_over_ticks_and_manual_poll
     delay = 1
     async with web_of(polite=feed_site()) as web:
         for n in range(3):
-            await headwater.add(web.url("polite", f"/feed{n}"), "--delay", str(delay))
+            await headwater.add(web.url("polite", f"/feed{n}"), poll_delay_seconds=delay)
         await headwater.start()
         # manual polls beside the scheduler
         await headwater.cli("poll", "--all")
@@ -64,9 +64,9 @@ async def test_p3_the_delay_outlasts_a_clean_restart_and_a_kill(headwater: Headw
     hour = 3600  # far longer than a start takes: a lane that forgot its delay would be too early
     async with web_of(polite=polite, other=feed_site()) as web:
         for n in range(2):
-            await headwater.add(web.url("polite", f"/{n}"), "--delay", str(hour))
+            await headwater.add(web.url("polite", f"/{n}"), poll_delay_seconds=hour)
         headwater.change("UPDATE sources SET requested_at = 1")
-        other = await headwater.add(web.url("other"), "--interval", "100000")
+        other = await headwater.add(web.url("other"), poll_interval_minutes=100_000)
         await headwater.start()
         await until(lambda: recorded(headwater) == 1)
         assert await headwater.stop(signal.SIGTERM) == 0
@@ -206,7 +206,7 @@ async def test_p6_p7_jitter_survives_a_restart_and_is_no_poll(headwater: Headwat
 
     async with web_of(host=history) as web:
         for n in range(20):
-            await headwater.add(web.url("host", f"/{n}"), "--interval", "100000")
+            await headwater.add(web.url("host", f"/{n}"), poll_interval_minutes=100_000)
         await headwater.start()
         drawn_sql = "SELECT id, last_polled FROM sources WHERE last_polled IS NOT NULL ORDER BY id"
         await until(lambda: len(headwater.rows(drawn_sql)) == 20)

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright
 
 from headwater.model import Podcast
@@ -52,25 +54,35 @@ class Visited(Served):
         return await people.podcast((await people.user(user)).id, name)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a module's tests share an event loop: what is slow to start can then be shared, too."""
+    for item in items:
+        is_ours = item.path.parent == Path(__file__).parent
+        if is_ours and iscoroutinefunction(getattr(item, "function", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
 async def visiting(settings: Settings) -> AsyncIterator[Visited]:
     """A dashboard with these settings."""
     async with serving(settings, add=add_pages) as running:
         yield Visited(**vars(running))
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def pages(tmp_path: Path) -> AsyncIterator[Visited]:
     """The dashboard over an empty SQLite database, without tokens: open to this machine."""
     async for running in visiting(settings_in(tmp_path)):
         yield running
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest_asyncio.fixture(
+    params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], loop_scope="module"
+)
 async def pages_by_each(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visited]:
     """The same, once over each kind of database."""
     options: dict[str, Any] = {}
     if request.param == "postgres":
-        options["app.database-url"] = request.getfixturevalue("postgres_url")()
+        options["app.database-url"] = request.getfixturevalue("migrated_postgres_url")
     async for running in visiting(settings_in(tmp_path, **options)):
         yield running
 
@@ -86,14 +98,14 @@ async def chromium() -> AsyncIterator[Browser]:
         await started.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    """A browser of one test's own."""
+    """One browser for a module; contexts in it know nothing of each other."""
     async with chromium() as started:
         yield started
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def browser_page(browser: Browser, pages: Visited) -> AsyncIterator[Page]:
     """A page in that browser: `goto("/…")` opens one of `pages`; a script error fails the test."""
     context = await browser.new_context(base_url=pages.url)

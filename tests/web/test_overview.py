@@ -301,3 +301,20 @@ async def test_charts_know_since_when_they_count(pages: Visited):
         while pages.service.timeline.known_since is not None:
             await asyncio.sleep(0.01)
         assert "Counted since" not in await pages.text("/")
+
+
+async def test_pages_of_no_podcast_lead_back_to_the_one_looked_at_last(pages: Visited):
+    first, store = await pages.podcast(), pages.app.store
+    owner = await store.people.user("default")
+    second = await add_podcast(store, owner, "second", pages.app.clock.now())
+    for path in ("/", "/hosts"):
+        assert f'href="/podcasts/{first.id}/posts"' in await pages.text(path)
+    answer = await pages.get(f"/podcasts/{second.id}/sources")
+    kept = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in kept
+    assert "SameSite=strict" in kept
+    headers = {"Cookie": kept.partition(";")[0]}
+    for path in ("/", "/hosts", "/accounts"):
+        assert f'href="/podcasts/{second.id}/posts"' in await pages.text(path, headers=headers)
+    stranger = {"Cookie": "headwater-podcast=of-somebody-else"}
+    assert f'href="/podcasts/{first.id}/posts"' in await pages.text("/", headers=stranger)

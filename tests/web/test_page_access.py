@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import pytest_asyncio
 
 from headwater.api.callers import COOKIE, LOGIN_PATH
 from headwater.api.pages import cursor_for
@@ -231,7 +232,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return folder, asyncio.run(make_template(folder))
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def visitors(
     template: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> AsyncIterator[Visitors]:

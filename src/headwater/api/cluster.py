@@ -8,8 +8,10 @@ from pydantic import Field
 from headwater.api.callers import need_admin
 from headwater.api.schemas import Moment, Shape
 from headwater.app import App
+from headwater.engine.counts import counts_from
 from headwater.errors import NotFound
 from headwater.operations.cluster import ClusterView, cluster_view
+from headwater.store.shards import WorkerSeen
 
 
 class WorkerOut(Shape):
@@ -24,6 +26,40 @@ class WorkerOut(Shape):
     in_flight: int = Field(description="How many polls are under way there.")
     polls: int = Field(description="How many ended since its start.")
     leases_lost: int = Field(description="How many shards others took over from it.")
+    lanes: int = Field(description="How many lanes have something to do there.")
+    sources_waiting: int = Field(description="How many sources wait in these lanes.")
+    commits: int = Field(description="How often it stored results.")
+    results: int = Field(description="How many results it stored, many in a commit.")
+    results_waiting: int = Field(description="How many wait for a database that is away.")
+    parse_kills: int = Field(description="Documents over the time or memory for parsing.")
+    ticks_failed: int = Field(description="How many of its ticks did not work.")
+    loop_lag_max_seconds: float = Field(
+        description="How late its event loop got to a timer at most, in the last minutes."
+    )
+
+    @classmethod
+    def of(cls, worker: WorkerSeen) -> "WorkerOut":
+        """A worker as it is served."""
+        counts = counts_from(worker.counts)
+        return cls(
+            id=worker.id,
+            machine=worker.machine,
+            pid=worker.pid,
+            started_at=worker.started_at,
+            seen_at=worker.seen_at,
+            shards=worker.shards,
+            in_flight=worker.in_flight,
+            polls=worker.polls,
+            leases_lost=worker.leases_lost,
+            lanes=counts.lanes,
+            sources_waiting=counts.waiting,
+            commits=counts.commits,
+            results=counts.results,
+            results_waiting=counts.results_waiting,
+            parse_kills=counts.parse_kills,
+            ticks_failed=counts.ticks_failed,
+            loop_lag_max_seconds=counts.loop_lag_max_seconds,
+        )
 
 
 class ClusterOut(Shape):
@@ -44,7 +80,7 @@ class ClusterOut(Shape):
     def of(cls, view: ClusterView) -> "ClusterOut":
         """The cluster as it is served."""
         return cls(
-            workers=[WorkerOut.model_validate(one) for one in view.workers],
+            workers=[WorkerOut.of(one) for one in view.workers],
             shards=view.shards,
             open_shards=view.open_shards,
             waiting_jobs=view.waiting_jobs,

@@ -4,7 +4,6 @@ from datetime import datetime
 
 import typer
 
-from headwater.api.cluster import ClusterOut
 from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import invocation
@@ -37,6 +36,9 @@ def status(ctx: typer.Context, json: output.Json = False) -> None:
 
     view, now = invocation(ctx).do(looked)
     if json:
+        # the web framework takes a while to import, and no other command needs it
+        from headwater.api.cluster import ClusterOut
+
         output.show_json(ClusterOut.of(view).plain())
         return
     columns = (

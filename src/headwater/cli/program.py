@@ -19,6 +19,7 @@ from headwater.cli import (
     previewing,
     serving,
     showing,
+    simulating,
     sources,
     subscriptions,
     tokens,
@@ -31,7 +32,7 @@ from headwater.settings import LogLevel
 _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, deduplicated posts."
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
 _GROUPS = (
-    serving, working, cluster, demo, polling, previewing, listing, showing, sources,
+    serving, working, cluster, demo, simulating, polling, previewing, listing, showing, sources,
     subscriptions, articles, people, keys, tokens, upkeep, moving,
 )  # fmt: skip
 

@@ -36,7 +36,7 @@ def import_(
 ) -> None:
     """Add the feeds of an OPML file that are not watched yet."""
     call = invocation(ctx)
-    data = _read(file)
+    data = read_list(file)
     lines = call.do(lambda app: _imported(call, app, data))
     added = [line.source_id for line in lines if line.outcome is ImportOutcome.ADDED]
     if json:
@@ -78,7 +78,8 @@ async def _exported(call: Invocation, app: App) -> bytes:
     return await export_opml(app.store, podcast, app.clock.now())
 
 
-def _read(file: Path) -> bytes:
+def read_list(file: Path) -> bytes:
+    """The bytes of a list, from a file or a pipe."""
     try:
         if str(file) == "-":
             data = sys.stdin.buffer.read(_MOST_BYTES + 1)

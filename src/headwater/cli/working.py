@@ -25,6 +25,7 @@ from headwater.settings import Settings, load_settings
 commands = typer.Typer()
 log = logs.get_logger()
 _AGAIN_SECONDS = 5.0
+_TOGETHER_SECONDS = 1.0  # in which what happens at once is told in one line
 
 
 @commands.command(
@@ -53,7 +54,7 @@ def worker(
 
 async def _work(settings: Settings) -> None:
     stop = stop_on_signals()
-    asyncio.get_running_loop().set_exception_handler(_note_lost_ends)
+    asyncio.get_running_loop().set_exception_handler(LostEnds().note)
     while not stop.is_set():
         try:
             await _work_until(stop, settings)
@@ -77,11 +78,26 @@ def _tell_no_tales() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _note_lost_ends(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A job whose end could not be noted is found stalled and ended by whoever looks next."""
-    from procrastinate.exceptions import ConnectorException
+class LostEnds:
+    """Jobs whose end could not be noted are found stalled and ended by whoever looks next.
 
-    if isinstance(context.get("exception"), ConnectorException):
-        log.info("[Cluster] a job's end could not be noted")
-    else:
-        loop.default_exception_handler(context)
+    A worker that slept or lost its database has many of them at once: one line tells of all.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Take what nobody awaited; anything but a job's lost end is told as ever."""
+        from procrastinate.exceptions import ConnectorException
+
+        if not isinstance(context.get("exception"), ConnectorException):
+            loop.default_exception_handler(context)
+            return
+        if not self._count:
+            loop.call_later(_TOGETHER_SECONDS, self._tell)
+        self._count += 1
+
+    def _tell(self) -> None:
+        log.info("[Cluster] the ends of jobs could not be noted", jobs=self._count)
+        self._count = 0

@@ -10,13 +10,15 @@ import os
 import platform
 import uuid
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from headwater.batch import Batcher
 from headwater.clock import SharedClock
 from headwater.engine.cleanup import Cleanup
+from headwater.engine.counts import Counts, Sizes
 from headwater.engine.engine import Engine, run_until
 from headwater.engine.events import Event, EventKind
 from headwater.engine.jobs import SCHEMA, Jobs
@@ -27,8 +29,8 @@ from headwater.engine.wire import texts_of
 from headwater.errors import AlreadyPolling, ConfigError, HeadwaterError
 from headwater.logs import get_logger
 from headwater.model import DueSource
+from headwater.rules.failure import one_line
 from headwater.rules.shards import shard_of
-from headwater.store.batch import Batcher
 from headwater.store.claims import HostClaims
 from headwater.store.notices import Notices
 from headwater.store.postgres import PostgresDatabase
@@ -42,6 +44,7 @@ _CONFIRM_SECONDS = 1.0
 _NEWS_SECONDS = 0.2
 _NEWS_AT_ONCE = 1000  # more would hold up the event loop (H2)
 _MOST_NEWS = 10_000
+_PAUSE = 0.5  # of a lease: a transaction that stands still for longer is somebody's who sleeps
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0)  # while the database is away
 
 
@@ -52,6 +55,7 @@ class ClusterWorker(Engine):
         database = self._store.database
         if not isinstance(database, PostgresDatabase):
             raise ConfigError("app.database-url: workers share a PostgreSQL database")
+        database.pause_seconds = self._pace.lease_seconds * _PAUSE
         await self._store.check()
         if not await database.try_claim(shared=True):
             raise AlreadyPolling("a headwater process polls this database alone; stop it first")
@@ -73,18 +77,20 @@ class ClusterWorker(Engine):
             policy=self._policy,
             rng=self._rng,
         )
+        self._look_again: set[int] = set()  # shards in which something became due meanwhile
         self._due: Batcher[int, Sequence[DueSource]] = Batcher(self._due_of_many)
         self._jobs = Jobs(
             database.url,
             run_shard=lambda n: self._tried(self.run_shard(n), "a shard could not be polled"),
-            tick=lambda: self._tried(self.tick(), "a tick failed"),
+            tick=lambda: self._tried(self._tick(), "a tick failed"),
             tick_seconds=self._pace.tick_seconds,
             lease_seconds=self._pace.lease_seconds,
             concurrency=self._pace.shards,
         )
         self._notices = Notices(database)
         self._news: deque[Event] = deque(maxlen=_MOST_NEWS)
-        self.events.listen(self._news.append)
+        self._is_heard = await self._notices.are_heard()
+        self.events.listen(self._note)
         await self._tell_of_us()
         return self
 
@@ -113,16 +119,34 @@ class ClusterWorker(Engine):
         )
         await run_until(stop, loops, on_stop=self._start_nothing)
 
+    async def _tick(self) -> None:
+        try:
+            await self.tick()
+        except Exception:
+            self.metrics.ticks_failed += 1
+            raise
+
     async def tick(self) -> None:
         """Wake the shards that have due sources."""
         started = self._clock.monotonic()
         await self._ticker.prepare(paused=self.paused)
         now = self._clock.now()
         due = await self._store.sources.due_shards(now, self._policy, requested_only=self.paused)
-        await self._jobs.wake(due)
+        await self._wake(due)
         await self._store.facts.set(TICK_FACT, now.isoformat())
         spent = self._clock.monotonic() - started
         self.events.tell(EventKind.TICK, text=str(len(due)), seconds=spent)
+
+    async def _wake(self, shards: Iterable[int]) -> None:
+        """Have shards looked after; one that is open here looks once more before it closes."""
+        ours, others = set[int](), list[int]()
+        for shard in shards:
+            if self.leases.has(shard):
+                ours.add(shard)
+            else:
+                others.append(shard)
+        self._look_again |= ours
+        await self._jobs.wake(others)
 
     async def run_shard(self, shard: int) -> None:
         """Poll what is due in a shard, for a while; what is left is simply still due."""
@@ -138,7 +162,7 @@ class ClusterWorker(Engine):
             await self.lanes.emptied(lanes)
             with suppress(HeadwaterError):  # else it is found not closed, and nobody hurries
                 await self.leases.close(opening.fence)
-                if left:
+                if left or shard in self._look_again:
                     await self._jobs.wake([shard])
 
     async def _poll_shard(self, opening: Opening, lanes: set[str]) -> bool:
@@ -149,6 +173,7 @@ class ClusterWorker(Engine):
             time_left = ends_at - self._clock.monotonic()
             if time_left <= 0:
                 return True
+            self._look_again.discard(shard)
             due = [one for one in await self._due(shard) if self._opens_in(one, time_left)]
             if not due:
                 return False
@@ -193,7 +218,9 @@ class ClusterWorker(Engine):
                 await self._jobs.run()
             except* Exception as errors:  # noqa: BLE001 - a worker outlives its database's troubles
                 first = errors.exceptions[0]
-                log.warning("[Cluster] the queue of jobs is away; trying again", error=str(first))
+                log.warning(
+                    "[Cluster] the queue of jobs is away; trying again", error=one_line(first)
+                )
             if self._clock.monotonic() - started > self._pace.lease_seconds:
                 attempt = 0
             await self._clock.sleep(_BACKOFF_SECONDS[min(attempt, len(_BACKOFF_SECONDS) - 1)])
@@ -210,6 +237,7 @@ class ClusterWorker(Engine):
         await self._set_clock()
         await self._switch.look()
         self.lanes.switch(on=not self.paused)
+        self._is_heard = await self._notices.are_heard()
         await self._tell_of_us()
         self.gates.prune()
         self.guard.tidy()
@@ -241,6 +269,10 @@ class ClusterWorker(Engine):
             shard_of(one.lane or NULL_LANE) for one in ours
         }
         await self._jobs.wake(sorted(others))
+
+    def _note(self, event: Event) -> None:
+        if self._is_heard:
+            self._news.append(event)
 
     async def _news_loop(self) -> None:
         """Tell API servers what happens here; while the database is away the oldest is lost."""
@@ -282,5 +314,24 @@ class ClusterWorker(Engine):
                 "in_flight": len(self.lanes.in_flight()),
                 "polls": sum(self.metrics.polls.values()),
                 "lost": self.leases.lost,
+                "counts": self._counts().text(),
             }
+        )
+
+    def _counts(self) -> Counts:
+        metrics, lanes = self.metrics, self.lanes
+        return Counts(
+            commit_sizes=Sizes.of(metrics.commit_sizes),
+            commit_seconds=Sizes.of(metrics.commit_seconds),
+            loop_lag=Sizes.of(metrics.loop_lag.seconds),
+            loop_lag_max_seconds=round(metrics.loop_lag.worst(), 6),
+            parse_kills=metrics.parse_kills,
+            names_answered=metrics.names.answered,
+            names_unanswered=metrics.names.unanswered,
+            ticks_failed=metrics.ticks_failed,
+            lanes=len(lanes.names()),
+            waiting=lanes.waiting(),
+            in_flight=len(lanes.in_flight()),
+            on_hold=self.gates.held(),
+            results_waiting=self._store.waiting,
         )

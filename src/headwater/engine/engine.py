@@ -45,6 +45,7 @@ class Pace:
 class Engine(ABC):
     """Lanes, gates and polls over one store, with the outage guard that watches them."""
 
+    claims: Claims
     gates: Gates
     guard: OutageGuard
     lanes: Lanes
@@ -93,6 +94,7 @@ class Engine(ABC):
 
     async def _assemble(self, *, unclean: bool, claims: Claims = NOBODY_ELSE) -> None:
         """Make the parts from what is stored; `unclean`: the last stop kept nothing (P3)."""
+        self.claims = claims
         states = await self._store.hosts.all()
         self.gates = Gates(states, self._clock, unclean_stop=unclean)
         self.guard = OutageGuard(states, self._clock, self._store.sources.edit)

@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 from procrastinate import App, PsycopgConnector
-from procrastinate.exceptions import AlreadyEnqueued, ProcrastinateException
+from procrastinate.exceptions import AlreadyEnqueued, AppNotOpen, ProcrastinateException
 from procrastinate.jobs import DeleteJobCondition, Job, Status
 from procrastinate.schema import SchemaManager
 
 from headwater.errors import DatabaseUnavailable
 from headwater.rules.shards import SHARDS
+from headwater.store.postgres import for_a_queue
 
 _SHARDS, _TICKS = "shards", "ticks"
+_TODO = Status.TODO.value
 _POLLING_SECONDS = 1.0
 _CONNECTIONS = 6
 SCHEMA = SchemaManager.get_schema()  # of the queue's own tables
@@ -34,7 +37,11 @@ class Jobs:
         self._concurrency = concurrency
         self._app = App(
             connector=PsycopgConnector(
-                conninfo=url, min_size=1, max_size=_CONNECTIONS, timeout=lease_seconds
+                conninfo=url,
+                configure=for_a_queue,
+                min_size=1,
+                max_size=_CONNECTIONS,
+                timeout=lease_seconds,
             )
         )
 
@@ -58,15 +65,29 @@ class Jobs:
 
     async def wake(self, shards: Iterable[int]) -> None:
         """Have these shards looked after; those that wait for it already are left alone."""
-        for shard in shards:
-            lock = f"shard:{shard}"
-            job = self._shard_task.configure(lock=lock, queueing_lock=lock)
-            try:
-                await job.defer_async(shard=shard)
-            except AlreadyEnqueued:
-                continue
-            except ProcrastinateException as error:
-                raise DatabaseUnavailable(f"jobs cannot be deferred now: {error}") from error
+        wanted = {f"shard:{shard}": shard for shard in shards}
+        manager = self._app.job_manager
+        try:
+            if len(wanted) > 1:
+                for job in await manager.list_jobs_async(queue=_SHARDS, status=_TODO):
+                    wanted.pop(job.queueing_lock or "", None)
+            await self._defer([self._job(lock, shard) for lock, shard in wanted.items()])
+        except ProcrastinateException as error:
+            raise _unavailable("jobs cannot be deferred now", error) from error
+
+    def _job(self, lock: str, shard: int) -> Job:
+        return self._shard_task.configure(lock=lock, queueing_lock=lock).make_new_job(shard=shard)
+
+    async def _defer(self, jobs: list[Job]) -> None:
+        """Defer jobs together; one that somebody else deferred meanwhile would undo them all."""
+        manager = self._app.job_manager
+        try:
+            if jobs:
+                await manager.batch_defer_jobs_async(jobs)
+        except AlreadyEnqueued:
+            for job in jobs:
+                with suppress(AlreadyEnqueued):
+                    await manager.defer_job_async(job)
 
     async def reap(self) -> set[int]:
         """End the jobs of workers that fell silent; answer the shards that are free by that.
@@ -80,7 +101,7 @@ class Jobs:
                 await manager.finish_job(job, Status.FAILED, delete_job=True)
                 freed |= _shards_of(job)
         except ProcrastinateException as error:
-            raise DatabaseUnavailable(f"stalled jobs cannot be ended now: {error}") from error
+            raise _unavailable("stalled jobs cannot be ended now", error) from error
         return freed
 
     async def _work(self, queue: str, concurrency: int) -> None:
@@ -102,6 +123,13 @@ def cron_of(seconds: float) -> str:
     if round(seconds) < 60:
         return f"* * * * * */{max(round(seconds), 1)}"
     return f"*/{min(round(seconds / 60), 59)} * * * *"
+
+
+def _unavailable(what: str, error: ProcrastinateException) -> DatabaseUnavailable:
+    """Our error for theirs, in one line; an app that is not open has lost its database."""
+    if isinstance(error, AppNotOpen):
+        return DatabaseUnavailable(f"{what}: the queue is away")
+    return DatabaseUnavailable(f"{what}: {' '.join(str(error).split())}")
 
 
 def _shards_of(job: Job) -> set[int]:

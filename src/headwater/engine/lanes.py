@@ -194,6 +194,14 @@ class Lanes:
             lane.not_before = now + self._rng.uniform(0, spread_seconds)
             self._wake(lane)
 
+    def spread(self, names: Iterable[str], seconds: float) -> None:
+        """Let these lanes begin spread over a while, but those that somebody waits for (O4)."""
+        now = asyncio.get_running_loop().time()
+        for name in names:
+            lane = self._lanes.get(name)
+            if lane is not None and not any(due.requested for due in lane.sources.values()):
+                lane.not_before = now + self._rng.uniform(0, seconds)
+
     def switch(self, *, on: bool) -> None:
         """Let the scheduler's polls start or not; those asked for by hand always do (G2).
 

@@ -22,6 +22,7 @@ class Leases:
         self.worker = worker
         self.seconds = seconds
         self.lost = 0
+        self._lost_untold = 0  # found when they were left
         self._shards = shards
         self._hosts = hosts
         self._clock = clock
@@ -62,15 +63,25 @@ class Leases:
         """Leave a shard for others; one that was lost is theirs already."""
         if self._open.get(fence.shard) == fence:
             del self._open[fence.shard]
-            await self._shards.close(fence)
+            if not await self._shards.close(fence):
+                self._lost_untold += 1
 
     async def confirm(self) -> None:
         """Look whether all of them are still ours."""
         looked_at, believed = self._clock.monotonic(), dict(self._open)
         held = await self._shards.held_by(self.worker)
         self._confirmed_at = looked_at
-        for shard, fence in believed.items():
-            if held.get(shard) != fence.epoch and self._open.get(shard) == fence:
-                del self._open[shard]
-                self.lost += 1
-                log.warning("[Cluster] a shard was taken over by another worker", shard=shard)
+        gone = [
+            shard
+            for shard, fence in believed.items()
+            if held.get(shard) != fence.epoch and self._open.get(shard) == fence
+        ]
+        for shard in gone:
+            del self._open[shard]
+        self._tell_lost(len(gone) + self._lost_untold)
+
+    def _tell_lost(self, count: int) -> None:
+        self._lost_untold = 0
+        if count:
+            self.lost += count
+            log.warning("[Cluster] shards were taken over by other workers", shards=count)

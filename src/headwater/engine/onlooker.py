@@ -1,23 +1,26 @@
 """Onlooker: a service that polls nothing itself; workers do, and it knows what they tell."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self, cast
 
 from headwater.clock import SharedClock
+from headwater.engine.counts import Counts, add, counts_from
 from headwater.engine.engine import run_until
 from headwater.engine.events import Event, EventKind
 from headwater.engine.lanes import NULL_LANE
 from headwater.engine.poll import on_hold
 from headwater.engine.service import MANUAL_WAIT_SECONDS, Service
+from headwater.engine.visitors import VisitorClaims
 from headwater.engine.wire import events_of
 from headwater.errors import ConfigError, HeadwaterError, NotFound
 from headwater.logs import get_logger
 from headwater.model import Outcome
 from headwater.store.notices import Notices
 from headwater.store.postgres import PostgresDatabase
-from headwater.store.shards import TICK_FACT, Shards
+from headwater.store.shards import TICK_FACT, Shards, WorkerSeen
 
 log = get_logger()
 _LOOK_SECONDS = 1.0
@@ -34,8 +37,10 @@ class Onlooker(Service):
         self._ticking = asyncio.Lock()
         self._shards = Shards(database)
         self._notices = Notices(cast(PostgresDatabase, database))
+        self._counted: dict[str, Counts] = {}  # of each worker, at the last look
         await self._store.check()
-        await self._assemble(unclean=False)
+        self._visits = VisitorClaims(database)
+        await self._assemble(unclean=False, claims=self._visits)
         await self._look()
         return self
 
@@ -47,6 +52,7 @@ class Onlooker(Service):
     ) -> None:
         """Nothing is under way here."""
         await self.lanes.stop(0)
+        await self._visits.close()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow what workers do until told to stop."""
@@ -105,7 +111,17 @@ class Onlooker(Service):
         for state in await self._store.hosts.closed(self._clock.now()):
             self.gates.learn(state)
         self.gates.prune()
+        self._count(await self._shards.workers())
         self._store.trouble = None
+
+    def _count(self, workers: Sequence[WorkerSeen]) -> None:
+        """Add what workers did since the last look, or since they started while we ran."""
+        found = {one.id: counts_from(one.counts) for one in workers}
+        for one in workers:
+            new = Counts() if one.started_at > self.metrics.started_at else found[one.id]
+            add(self.metrics, self._counted.get(one.id, new), found[one.id])
+        self._counted = found
+        self.workers = tuple(found.values())
 
     async def _listen_loop(self) -> None:
         while True:

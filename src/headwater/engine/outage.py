@@ -117,24 +117,26 @@ class OutageGuard:
             self._recent.append((at, outcome))
             if self.kind is not None and explained_by(outcome.failure, self.kind):
                 self.on_change(self.kind)  # judged before the outage was noticed: give it back too
-        while self._recent and self._recent[0][0] <= at - WINDOW_SECONDS:
+        while self._recent and self._recent[0][0] <= at - 2 * WINDOW_SECONDS:
             self._recent.popleft()
 
     async def give_back(self, kind: str) -> int:
         """Take an outage's failures of the last minutes back from their sources (O2)."""
-        firsts: dict[str, tuple[Source, int]] = {}
-        for _, outcome in self._recent:
-            if outcome.failure is not None and explained_by(outcome.failure, kind):
-                before, _ = firsts.get(outcome.source.id, (outcome.before, 0))
-                firsts[outcome.source.id] = (before, outcome.before.generation + 1)
+        taken: dict[str, tuple[Source, Source]] = {}  # before the first failure, after the last
+        since = self._watch.began_after(kind, self._clock.monotonic())
+        for at, outcome in self._recent:
+            failure = outcome.failure
+            if at > since and failure is not None and explained_by(failure, kind):
+                before, _ = taken.get(outcome.source.id, (outcome.before, None))
+                taken[outcome.source.id] = (before, outcome.source)
         self._recent.clear()
-        for source_id, (before, generation) in firsts.items():
-            restored = partial(_restored, before=before, generation=generation)
+        for source_id, (before, after) in taken.items():
+            restored = partial(_restored, before=before, after=after)
             try:
                 await self._edit(source_id, restored)
             except NotFound:
                 continue  # removed meanwhile
-        return len(firsts)
+        return len(taken)
 
     def tidy(self) -> None:
         """Let go of evidence that is too old to count."""
@@ -159,15 +161,33 @@ class OutageGuard:
 
     def _restore(self, states: Iterable[HostState]) -> None:
         now, at = self._clock.now(), self._clock.monotonic()
+        good: dict[str, datetime] = {}
         for state in states:
             host = host_of_lane(state.lane)
             if state.resolved_at is not None:
                 self._watch.resolved[host] = at - (now - state.resolved_at).total_seconds()
             if state.last_success_at is not None:
-                self._watch.succeeded[host] = at - (now - state.last_success_at).total_seconds()
+                good[host] = max(state.last_success_at, good.get(host, state.last_success_at))
+        for host, moment in sorted(good.items(), key=lambda item: item[1]):
+            self._watch.succeeded[host] = at - (now - moment).total_seconds()
         self.tidy()
 
 
-def _restored(current: Source, *, before: Source, generation: int) -> Source:
-    """Give a source its state back unless something else happened to it meanwhile."""
-    return given_back(current, before) if current.generation == generation else current
+def _restored(current: Source, *, before: Source, after: Source) -> Source:
+    """Give a source its state back unless something else happened to it meanwhile.
+
+    A poll that failed for the same outage, which moves no counter, is nothing else.
+    """
+    return given_back(current, before) if _burden(current) == _burden(after) else current
+
+
+def _burden(source: Source) -> tuple[object, ...]:
+    return (
+        source.url,
+        source.type,
+        source.enabled,
+        source.consecutive_failures,
+        source.permanent_failures,
+        source.failing_since,
+        source.disabled_reason,
+    )

@@ -121,7 +121,7 @@ class Poller:
         sifting = partial(sift, subject.source, answer.entries, now, policy)
         many = len(answer.entries) > _MANY_ENTRIES
         sifted = await asyncio.to_thread(sifting) if many else sifting()
-        known = await self._store.posts.known(subject, sifted)
+        known = await self._store.known(subject, sifted)
         deciding = partial(succeeded, subject, answer, sifted, known)
         deciding = partial(deciding, started_at=started_at, now=now, policy=policy)
         return await asyncio.to_thread(deciding) if many else deciding()

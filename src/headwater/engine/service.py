@@ -1,6 +1,7 @@
 """Service: everything that polls one database in this process, from start to clean stop."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -8,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.engine.cleanup import Cleanup
+from headwater.engine.counts import Counts
 from headwater.engine.engine import Engine, Pace, run_until
 from headwater.engine.events import EventKind
 from headwater.engine.lanes import NULL_LANE
@@ -39,6 +41,7 @@ class Service(Engine):
     """Polls due sources while it runs; polls single ones when asked."""
 
     last_tick: datetime | None = None
+    workers: Sequence[Counts] = ()  # elsewhere, and what each of them counted
 
     async def __aenter__(self) -> Self:
         self._ticking = asyncio.Lock()
@@ -54,6 +57,7 @@ class Service(Engine):
             clock=self._clock,
             policy=self._policy,
             rng=self._rng,
+            tick_seconds=self._pace.tick_seconds,
         )
         return self
 

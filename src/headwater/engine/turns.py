@@ -66,6 +66,10 @@ class VisitTurns:
             await self._gates.clock.sleep(wait)
         return True
 
+    async def claim_home(self) -> None:
+        """Wait until no other process asks the visit's own host, for visits outside the lanes."""
+        await self._claim(self.lane)
+
     async def depart(self, *, stored: bool) -> None:
         """Let other processes have what this poll still claims; `stored`: its visits are."""
         if stored:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import TypeAdapter, ValidationError
 
 from headwater.engine.events import Event, EventKind
-from headwater.model import EPOCH, Outcome, Post, Source, Subject, Validators
+from headwater.model import EPOCH, Outcome, Post, Source, Subject, Validators, changed
 
 LONGEST = 7900  # bytes that PostgreSQL takes in one notification, with a little to spare
 _POSTS_TOGETHER = 8
@@ -67,15 +67,17 @@ def _told(event: Event) -> Iterator[_Told]:
     if outcome is None:
         yield told
         return
-    bare = replace(
+    bare = changed(
         outcome,
-        before=_short(outcome.before),
-        source=_short(outcome.source),
-        posts=(),
-        late_keys=None,
-        visits=(),
-        hold=None,
-        fence=None,
+        {
+            "before": _short(outcome.before),
+            "source": _short(outcome.source),
+            "posts": (),
+            "late_keys": None,
+            "visits": (),
+            "hold": None,
+            "fence": None,
+        },
     )
     if event.kind is not EventKind.POST_CREATED:
         yield replace(told, outcome=bare, new_posts=len(outcome.posts))
@@ -87,7 +89,9 @@ def _told(event: Event) -> Iterator[_Told]:
 
 def _short(source: Source) -> Source:
     """A source without what only its own polls need."""
-    return replace(source, validators=Validators(), body_hash=None, seen_keys=(), hold=None)
+    return changed(
+        source, {"validators": Validators(), "body_hash": None, "seen_keys": (), "hold": None}
+    )
 
 
 def _head(post: Post) -> Post:

@@ -18,7 +18,7 @@ _DATA = re.compile(r"<script\b(?=[^>]{0,500}?ld\+json)[^>]{0,500}+>", re.I)
 _MOST_DATA = 10  # scripts of data that are looked at
 _LONGEST_DATA = 200_000
 _DEEPEST = 6
-_WRAPPING = re.compile(r"\A\s*(?://)?\s*<!\[CDATA\[|(?://)?\s*\]\]>\s*\Z")
+_WRAPPING = re.compile(r"\A(?://)?\s*+<!\[CDATA\[|(?://|(?<!\s))\s*+\]\]>\Z")
 _NAMED_TAG = re.compile(
     r"<([a-zA-Z][a-zA-Z0-9]*+)(\s(?=[^<>]{0,2000}?(?:author|byline))[^<>]{1,2000}+)>", re.I
 )
@@ -52,7 +52,8 @@ def _names_in_data(html: str) -> Iterator[str]:
     for tag in islice(_DATA.finditer(html), _MOST_DATA):
         end = html.find("</script", tag.end(), tag.end() + _LONGEST_DATA)
         try:
-            data = json.loads(_WRAPPING.sub("", html[tag.end() : max(end, 0)]), strict=False)
+            text = html[tag.end() : max(end, 0)].strip()
+            data = json.loads(_WRAPPING.sub("", text), strict=False)
         except (ValueError, RecursionError):
             continue
         for author in _authors(data, _DEEPEST):

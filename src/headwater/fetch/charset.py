@@ -18,8 +18,9 @@ _BARE_STARTS = (  # how `<?xm`, `<rss` or `{` look where no mark tells the encod
     (re.compile(rb"\x00[<{\[\s]\x00[^\x00]"), "utf-16-be"),
     (re.compile(rb"\x4c\x6f\xa7\x94"), "cp037"),  # EBCDIC `<?xm`
 )
-_HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
-_DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']\s*([\w.:-]{1,40})""")
+# possessive: a header of nothing but spaces must not be tried in every way to share them (H2)
+_HTTP_CHARSET = re.compile(r"""charset\s*+=\s*+["']?+\s*+([\w.:-]{1,40})""", re.IGNORECASE)
+_DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*+=\s*+["']\s*+([\w.:-]{1,40})""")
 _SINGLE_BYTE = ("cp125", "cp874", "iso8859", "koi8", "mac-")
 _WIDE = ("utf-16", "utf-32", "utf_16", "utf_32")
 

@@ -5,6 +5,7 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 
 from headwater.fetch.months import LONGEST_MONTH_WORD, MONTHS, ZONES
+from headwater.model import EPOCH
 
 MAX_DATE_LENGTH = 100  # also what keeps the patterns below cheap
 
@@ -17,12 +18,13 @@ _TIME = (
     r"(?::(?P<second>\d{1,2})(?:[.,](?P<part>\d+))?)?"
 )
 _CLOCK = rf"{_TIME}\s*(?:(?P<half>[aApP])\.?[mM]\.?(?![A-Za-z])\s*)?{_ZONE}?"
-_WEEKDAY = r"(?:[^\W\d_]+\.?,?\s+)?"
+_WEEKDAY = r"(?:[^\W\d_]++\.?,?\s++)?"
 _DAY = r"(?P<day>\d{1,2})"
-_NAME = r"(?P<name>[^\W\d_]+)\.?"
+_NAME = r"(?P<name>[^\W\d_]++)\.?"
 
-_MAIL = re.compile(  # Thu, 01 Jan 2004 19:48:21 GMT
-    rf"(?:[^\W\d_]+\.?\s*,?\s*)?{_DAY}(?:st|nd|rd|th)?\.?(?:[\s-]|de\s)*{_NAME},?(?:[\s-]|de\s)*"
+_MAIL = re.compile(  # Thu, 01 Jan 2004 19:48:21 GMT; possessive, or long nonsense is costly (H2)
+    rf"(?:[^\W\d_]++\.?+\s*+,?+\s*+)?+{_DAY}(?:st|nd|rd|th)?\.?(?:[\s-]|de\s)*+{_NAME},?"
+    r"(?:[\s-]|de\s)*+"
     rf"(?P<year>\d{{2,4}}),?(?:(?:\s+(?:at\s+|-\s+)?|T){_CLOCK})?"
 )
 _ISO = re.compile(  # 2003-12-31T10:14:55Z, 2003-12, 2003/12/31 10:14
@@ -67,12 +69,20 @@ _PATTERNS = (
     _NUMERIC,
     _EASTERN,
 )
+_USUAL_MAIL = re.compile(  # the very same as most feeds write it, for a short way
+    r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) "
+    r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9]) (?:GMT|([+-])([01][0-9]|2[0-3])([0-5][0-9]))"
+)
 _EPOCH = re.compile(r"\d{9,10}|\d{13}")
 _COMMENT = re.compile(r"\([^()]*\)")
 _OFFSET = re.compile(
     r"(?P<name>[A-Za-z/_]*)(?:(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>\d{0,2}))?"
 )
 _KOREA_MINUTES = 9 * 60
+_ENGLISH_MONTHS = {
+    name: number
+    for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)
+}
 
 Fields = dict[str, str | None]
 
@@ -94,9 +104,16 @@ def _moment(text: str) -> datetime | None:
             return _in_utc(datetime.fromisoformat(text))
         except ValueError:
             pass  # perhaps one of the unusual ones below
+    usual = _USUAL_MAIL.fullmatch(text)
+    if usual is not None and usual[2] in _ENGLISH_MONTHS:
+        return _from_mail(usual)
+    return _by_patterns(text)
+
+
+def _by_patterns(text: str) -> datetime | None:
     if _EPOCH.fullmatch(text):
-        seconds = int(text) if len(text) < 13 else int(text) / 1000
-        return datetime.fromtimestamp(seconds, UTC)
+        unit = timedelta(seconds=1) if len(text) < 13 else timedelta(milliseconds=1)
+        return EPOCH + int(text) * unit  # exact, as no float of this size is
     text = _COMMENT.sub("", text).strip()
     for pattern in _PATTERNS:
         found = pattern.fullmatch(text)
@@ -104,6 +121,17 @@ def _moment(text: str) -> datetime | None:
         if moment is not None:
             return moment
     return None
+
+
+def _from_mail(usual: re.Match[str]) -> datetime:
+    day, month, year, hour, minute, second, sign, east_hours, east_minutes = usual.groups()
+    moment = datetime(
+        int(year), _ENGLISH_MONTHS[month], int(day), int(hour), int(minute), int(second), tzinfo=UTC
+    )
+    if sign is None or (east_hours, east_minutes) == ("00", "00"):
+        return moment
+    east = timedelta(hours=int(east_hours), minutes=int(east_minutes))
+    return moment - east if sign == "+" else moment + east
 
 
 def _in_utc(moment: datetime) -> datetime:

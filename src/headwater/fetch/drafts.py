@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from urllib.parse import urljoin
+from functools import lru_cache
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from headwater.fetch.storable import MAX_AUTHOR_LENGTH, MAX_TITLE_LENGTH, storable_line
 from headwater.model import Entry
@@ -13,6 +14,7 @@ from headwater.rules.urls import MAX_URL_LENGTH
 
 DERIVED_TITLE_LENGTH = 100  # R5
 MAX_ID_LENGTH = 2_048  # longer ones are junk that would only fill the memory of keys (R2)
+MAX_BASE_LENGTH = 512  # every link that is joined to a base costs the base's length (H2)
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _WEB = re.compile(r"(?i)https?://[^\s/]")
@@ -57,11 +59,21 @@ def absolute_link(text: str | None, base: str) -> str | None:
         return None
     if not _ABSOLUTE.match(link):
         try:
-            link = urljoin(base, link)
+            link = urljoin(near(base), link)
         except ValueError:  # a broken IPv6 host, for one
             return None
     link = storable_line(link).replace(" ", "%20")
     return link if link and len(link) <= MAX_URL_LENGTH else None
+
+
+@lru_cache(maxsize=64)
+def near(base: str) -> str:
+    """A base that is quick to join to: of a very long one its path, or even its host alone."""
+    if len(base) <= MAX_BASE_LENGTH:
+        return base
+    parts = urlsplit(base)
+    path = parts.path if len(parts.path) <= MAX_BASE_LENGTH else "/"
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
 def _finished(draft: Draft, url: str) -> Entry:

@@ -29,12 +29,14 @@ def feed_links(data: bytes, *, content_type: str | None = None, url: str) -> tup
     base = parse_url(url)
     found: dict[str, FeedLink] = {}
     for name, attributes in start_tags(decoded_page(data, content_type), {"base", "link"}):
+        if name == "link" and not _is_feed(attributes):
+            continue
         target = _followed(base, attributes.get("href", ""))
         if target is None:
             continue
         if name == "base":
             base = target
-        elif _is_feed(attributes):
+        else:
             title = storable_line(attributes.get("title", ""), MAX_TITLE_LENGTH)
             link = FeedLink(str(target), title, _type(attributes))
             found.setdefault(link.url, link)

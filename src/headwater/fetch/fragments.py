@@ -113,10 +113,12 @@ def _untyped(text: str, *, atom: bool, short: bool) -> str:
 def _markup_inside(element: etree._Element) -> str:
     """The content of an element as HTML, whatever prefix its tags have."""
     try:
-        inner = "".join(etree.tostring(child, encoding="unicode") for child in element)
+        # in one piece: child by child, each would declare all namespaces anew (H1)
+        whole = etree.tostring(element, encoding="unicode", with_tail=False)
     except (etree.LxmlError, UnicodeError):  # characters that XML does not know
         return escape(" ".join(str(part) for part in element.itertext()), quote=False)
-    return escape(element.text or "", quote=False) + _PREFIXED_TAG.sub(r"\1", inner)
+    inner = whole[whole.index(">") + 1 : whole.rindex("<")]
+    return _PREFIXED_TAG.sub(r"\1", inner)
 
 
 def _from_base64(text: str) -> str:

@@ -32,7 +32,7 @@ from headwater.rules.urls import WebUrl, masked, parse_url
 
 __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after_seconds"]
 
-_MAX_LARGE_BODIES = 16  # at once, of more than a megabyte each (H1)
+_MAX_LARGE_BODIES = 8  # at once, of more than a megabyte each (H1)
 _WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
 _parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
 _NO_HEADERS: Mapping[str, str] = {}
@@ -175,7 +175,7 @@ class Client:
                 target = next_url(visit, url, wire.taken(), self._limits.max_redirects)
                 self._judge_literal(target)
                 return target
-            body, place = await self._body(wire, until)
+            body, place = await self._body(visit, wire)
         except BaseException:
             wire.is_complete = False  # so it is not asked again
             raise
@@ -215,22 +215,30 @@ class Client:
             wire = await connector.open(url, until)
         return await _exchange(connector, wire, question, until)
 
-    async def _body(self, wire: Wire, until: Deadlines) -> tuple[bytes, Place | None]:
+    async def _body(self, visit: Visit, wire: Wire) -> tuple[bytes, Place | None]:
         status = wire.status
         if status in (204, 205, 304) or status < 200:
             return b"", None
         encoded = ",".join(wire.taken().getall("Content-Encoding"))
         if not 200 <= status < 300:
-            return start_of_error(bytes(wire.body), encoded), None
+            return start_of_error(wire.take_body(), encoded), None
         if status == 206:
             raise BrokenBody("the answer is a part, which we did not ask for")
         place = None
         if wire.is_waiting:
-            async with asyncio.timeout_at(until.over_at):
-                place = await self._room.place()
+            place = await self._waited_for_place(visit, wire)
             await wire.grow()
         limit = self._limits.max_body_bytes
-        return await inflated(bytes(wire.body), encoded, limit=limit, room=self._room, place=place)
+        return await inflated(wire.take_body(), encoded, limit=limit, room=self._room, place=place)
+
+    async def _waited_for_place(self, visit: Visit, wire: Wire) -> Place:
+        """Wait until this body may be large, which costs its source nothing: the limit is ours."""
+        began = self._loop.time()
+        place = await self._room.place()
+        waited = self._loop.time() - began
+        visit.seconds_left += waited
+        wire.postpone(waited)
+        return place
 
     def _judge_literal(self, url: WebUrl) -> None:
         """Refuse a bad address before its turn is waited for; the socket judges all (N4)."""

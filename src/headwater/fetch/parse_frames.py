@@ -1,9 +1,10 @@
 """What a parse worker and its owner say to each other: frames of JSON and of raw bytes.
 
 A frame is its length in four bytes, big end first, and then that many bytes. A job is a frame of
-JSON (task, url, content type, seconds, most) and a frame with the document as it came. The answer
-is any number of frames `["entries", [...]]` and then one of `["done", ...]` or `["error", ...]`,
-whose last field says whether the worker ends with this answer. Nothing is ever evaluated (Q1).
+JSON (task, url, content type, seconds, most, more) and a frame with the document as it came. With
+`more` another job follows before the first one is answered. The answer to a job is any number of
+frames `["entries", [...]]` and then one of `["done", ...]` or `["error", ...]`, whose last field
+says whether the worker ends with this answer. Nothing is ever evaluated (Q1).
 """
 
 import json

@@ -92,6 +92,16 @@ class ParseProcess:
                 raise WorkerEnded("was stopped")
             return self._work(self._process, job)
 
+    def work_through(self, jobs: Sequence[Job]) -> list[Feed | Exception]:
+        """Have some small documents parsed in one go; what was raised stands for its document.
+
+        They are fewer than the jobs where the worker has ended meanwhile.
+        """
+        with self._turn:
+            if self._process is None:
+                raise WorkerEnded("was stopped")
+            return self._work_through(self._process, jobs)
+
     def kill(self) -> None:
         """End the process now, whatever it does, also when it is only just being started."""
         with self._lock:
@@ -126,10 +136,28 @@ class ParseProcess:
     def _work(self, process: subprocess.Popen[bytes], job: Job) -> Feed:
         self._ready = False
         try:
-            self._hand_over(process, job)
+            self._hand_over(process, [job])
             return self._take_answer(process, job)
         except (BrokenFrame, OSError, ValueError) as error:
             raise WorkerEnded(_how_it_ended(process)) from error
+
+    def _work_through(
+        self, process: subprocess.Popen[bytes], jobs: Sequence[Job]
+    ) -> list[Feed | Exception]:
+        self._ready = False
+        results: list[Feed | Exception] = []
+        try:
+            self._hand_over(process, jobs)
+            for job in jobs:
+                try:
+                    results.append(self._take_answer(process, job))
+                except HeadwaterError as error:
+                    results.append(error)
+                if not self._ready:  # it ends with this answer
+                    break
+        except (BrokenFrame, OSError, ValueError, WorkerEnded):
+            self._ready = False
+        return results
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -145,18 +173,20 @@ class ParseProcess:
                 process.kill()
         return process
 
-    def _hand_over(self, process: subprocess.Popen[bytes], job: Job) -> None:
-        head = {
-            "task": job.task,
-            "content_type": job.content_type,
-            "url": job.url,
-            "seconds": job.seconds,
-            "most": job.most,
-        }
-        jobs = _pipe(process.stdin)
-        write_frame(jobs, to_json(head))
-        write_frame(jobs, job.document)
-        jobs.flush()
+    def _hand_over(self, process: subprocess.Popen[bytes], jobs: Sequence[Job]) -> None:
+        pipe = _pipe(process.stdin)
+        for job in jobs:
+            head = {
+                "task": job.task,
+                "content_type": job.content_type,
+                "url": job.url,
+                "seconds": job.seconds,
+                "most": job.most,
+                "more": job is not jobs[-1],
+            }
+            write_frame(pipe, to_json(head))
+            write_frame(pipe, job.document)
+        pipe.flush()
 
     def _take_answer(self, process: subprocess.Popen[bytes], job: Job) -> Feed:
         entries: list[Entry] = []

@@ -55,12 +55,26 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
     gc.freeze()
     gc.disable()  # collecting while a document grows is a tenth of the time, and finds nothing
     _send(answers, "ready")
-    while (head := read_frame(jobs, limit=1 << 20)) is not None:
-        document = read_frame(jobs, limit=MAX_DOCUMENT_BYTES)
-        if document is None or not _answer(answers, tasks, from_json(head), document, memory):
-            return
-        del head, document
+    while (batch := _next_jobs(jobs)) is not None:
+        for head, document in batch:
+            if not _answer(answers, tasks, head, document, memory):
+                return
+        del batch, head, document
         gc.collect()
+
+
+def _next_jobs(jobs: BinaryIO) -> list[tuple[Mapping[str, Any], bytes]] | None:
+    """The jobs that were handed over together, all of them read before one is answered."""
+    batch = []
+    while True:
+        head = read_frame(jobs, limit=1 << 20)
+        document = None if head is None else read_frame(jobs, limit=MAX_DOCUMENT_BYTES)
+        if head is None or document is None:
+            return None
+        about: Mapping[str, Any] = from_json(head)
+        batch.append((about, document))
+        if not about["more"]:
+            return batch
 
 
 class _Memory:

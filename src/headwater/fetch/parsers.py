@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Self, TypeVar
 
+from headwater.batch import Batcher
 from headwater.clock import Clock
-from headwater.errors import LocalFault, TooExpensive
+from headwater.errors import HeadwaterError, LocalFault, TooExpensive
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import FeedLink
 from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
@@ -15,6 +16,9 @@ from headwater.model import Entry
 from headwater.rules.opml import Outline, read_opml
 from headwater.rules.urls import masked
 
+_CROWD_SECONDS = 0.005  # documents that come closer than this are many
+_HANDFUL_BYTES = 262_144  # of documents that a worker is given at once
+_MAX_IN_LINE = 16  # documents that wait for the worker, before others are parsed beside it
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
 
 T = TypeVar("T")
@@ -36,6 +40,7 @@ class Parsers:
         inline_bytes: int = 65536,
         clock: Clock,
         worker: Sequence[str] = WORKER,
+        spare_core: bool = False,
     ) -> None:
         self._timeout_seconds = timeout_seconds
         self._memory_mb = memory_mb
@@ -49,6 +54,14 @@ class Parsers:
         self._workers: set[ParseProcess] = set()
         self._idle: list[ParseProcess] = []
         self._closed = False
+        self._together = Batcher(
+            self._parse_together,
+            most=_HANDFUL_BYTES,
+            weight=lambda job: len(job.document),
+            gather_seconds=0,  # the worker's own pace gathers enough
+        )
+        self._has_spare_core = spare_core
+        self._small_at: float | None = None  # when the last small document came
         # told of every worker that had to go: over its budget, or ended by what it was given
         self.on_kill: Callable[[], None] = lambda: None
 
@@ -65,9 +78,12 @@ class Parsers:
 
     async def feed(self, data: bytes, *, content_type: str | None, url: str) -> Feed:
         """Read a feed; raise NotAFeed, or TooExpensive where it goes over the budget."""
-        if len(data) <= self._inline_bytes:
+        job = Job("feed", data, content_type, url, self._timeout_seconds)
+        if len(data) > self._inline_bytes:
+            return await self._parse(job)
+        if self._comes_alone():
             return parse_feed(data, content_type=content_type, url=url)
-        return await self._parse(Job("feed", data, content_type, url, self._timeout_seconds))
+        return await self._together(job)
 
     async def page(self, data: bytes, *, content_type: str | None, url: str) -> Entry:
         """Read a page; raise NoContent, or TooExpensive where it goes over the budget."""
@@ -92,6 +108,38 @@ class Parsers:
         job = Job("list", data, None, "the list", self._timeout_seconds, most)
         found = (await self._parse(job)).entries
         return [Outline(e.url or "", e.title or None, type=e.id) for e in found]
+
+    def _comes_alone(self) -> bool:
+        """Whether a small document is best parsed at once, as none came just before it.
+
+        Where they come one upon another, and there is another core, a worker takes them in
+        handfuls; when too many wait for it, the event loop does its part again.
+        """
+        now, before = self._clock.monotonic(), self._small_at
+        self._small_at = now
+        is_crowd = before is not None and now - before < _CROWD_SECONDS
+        return not (self._has_spare_core and is_crowd and len(self._together) < _MAX_IN_LINE)
+
+    async def _parse_together(self, jobs: Sequence[Job]) -> Sequence[Feed | Exception]:
+        """Have one worker parse some documents; each that it does not survive gets its own."""
+        results: list[Feed | Exception] = []
+        if len(jobs) > 1:
+            async with self._slots:
+                worker = self._take_worker()
+                try:
+                    await self._within(_START_SECONDS, worker, worker.start)
+                    steps = partial(worker.work_through, jobs)
+                    results = await self._within(self._timeout_seconds, worker, steps)
+                except WorkerEnded:
+                    pass  # it is seen below which of them was to blame
+                finally:
+                    self._give_back(worker)
+        for job in jobs[len(results) :]:
+            try:
+                results.append(await self._parse(job))
+            except HeadwaterError as error:
+                results.append(error)
+        return results
 
     async def _parse(self, job: Job) -> Feed:
         async with self._slots:

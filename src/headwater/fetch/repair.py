@@ -39,6 +39,9 @@ _ODD_AMPERSAND = re.compile(
 )
 _C1_REFERENCE = re.compile(rb"&#(?:0{0,5}(12[89]|1[345][0-9])|[xX]0{0,5}([89][0-9a-fA-F]));")
 _C1_CHARACTER = re.compile(rb"\xc2[\x80-\x9f]")
+_LONG_NAMESPACE = re.compile(
+    rb"(\bxmlns[^\s=<>\"']*+\s*+=\s*+)(?:\"[^\"<]{512,}+\"|'[^'<]{512,}+')"
+)
 _CONTROL = bytes(set(range(32)) - {9, 10, 13})
 # HTML elements without an end tag, except those whose names feeds use for something else.
 _VOID = frozenset(b"br hr img input meta wbr area col embed param track base".split())
@@ -76,6 +79,11 @@ def windows_characters(data: bytes) -> bytes:
     return data
 
 
+def short_namespaces(data: bytes) -> bytes:
+    """No namespace that is a long text: the parser repeats it in the name of every tag (H1)."""
+    return _LONG_NAMESPACE.sub(rb'\1"urn:too-long"', data)
+
+
 def first_tag(data: bytes) -> str | None:
     """The name of the first element, to tell a person what it was instead of a feed."""
     prolog = _SKIPPED_PROLOG.match(data)
@@ -107,6 +115,10 @@ class _Repair:
         self.data = data
         self.out = bytearray()
         self.open: list[bytes] = []
+        # where to look on the stack, so that no tag costs a walk down to its bottom (H2)
+        self.depths: dict[bytes, list[int]] = {}
+        self.frames: list[int] = []
+        self.holders: list[int] = []
         self.closed = False
 
     def run(self) -> tuple[bytes, bool]:
@@ -144,32 +156,44 @@ class _Repair:
         ending = b"/>" if empty else b">"
         self.out += b"<" + name + (_attributes(attributes) if attributes else b"") + ending
         if not empty:
-            self.open.append(name)
+            self._open(name, local)
         elif not self.open:  # `<rss/>` is all there is
             self.closed = True
 
+    def _open(self, name: bytes, local: bytes) -> None:
+        depth = len(self.open)
+        self.open.append(name)
+        self.depths.setdefault(name, []).append(depth)
+        if local in _FRAME:
+            self.frames.append(depth)
+        if local in _HOLDERS:
+            self.holders.append(depth)
+
     def _leave_for_entry(self) -> None:
         """Close what stands between an entry and its channel: an entry does not nest."""
-        for depth in range(len(self.open) - 1, -1, -1):
-            if local_name(self.open[depth]) in _HOLDERS:
-                self._close_down_to(depth + 1)
-                return
+        if self.holders:
+            self._close_down_to(self.holders[-1] + 1)
 
     def _end(self, name: bytes) -> None:
         """Close the nearest element of this name, but never an entry from inside its markup."""
-        frame = local_name(name) in _FRAME
-        for depth in range(len(self.open) - 1, -1, -1):
-            if self.open[depth] == name:
-                self._close_down_to(depth)
-                self.closed = depth == 0
-                return
-            if not frame and local_name(self.open[depth]) in _FRAME:
-                return
+        depths = self.depths.get(name)
+        if not depths:
+            return
+        depth = depths[-1]
+        inside = bool(self.frames) and self.frames[-1] > depth
+        if inside and local_name(name) not in _FRAME:
+            return
+        self._close_down_to(depth)
+        self.closed = depth == 0
 
     def _close_down_to(self, depth: int) -> None:
         for name in reversed(self.open[depth:]):
             self.out += b"</" + name + b">"
+            self.depths[name].pop()
         del self.open[depth:]
+        for marked in (self.frames, self.holders):
+            while marked and marked[-1] >= depth:
+                marked.pop()
 
 
 def escaped(text: bytes) -> bytes:

@@ -19,6 +19,7 @@ _BLOCK_NAMES = """
 BLOCKS = frozenset(_BLOCK_NAMES.split())
 # Their content is never shown as text. `noscript` is not among them: we run no scripts.
 _UNSEEN = ("script", "style", "template", "iframe", "noembed", "noframes")
+_UNSEEN_STARTS = "sStTiInN"  # one look at the next letter spares most tags six comparisons
 
 # Patterns for the inside of `<...>`. Whatever lacks its end takes the rest of the text, as in
 # browsers: giving up there would mean to scan the rest anew from every `<` (M5).
@@ -31,7 +32,7 @@ UNSEEN_ELEMENT = "|".join(
 COMMENT = r"!--(?:-?>|.*?(?:--!?>|\Z))|[!?/][^>]*+(?:>|\Z)"
 
 _MARKUP = re.compile(  # its one group is the name of a tag
-    rf"<(?:{UNSEEN_ELEMENT}|/?+([a-zA-Z][^\s/>]*+)(?:>|{ATTRIBUTES}(?:>|\Z))|{COMMENT})",
+    rf"<(?:(?=[{_UNSEEN_STARTS}])(?:{UNSEEN_ELEMENT})|/?+([a-zA-Z][^\s/>]*+)(?:>|{ATTRIBUTES}(?:>|\Z))|{COMMENT})",
     re.DOTALL,
 )
 _HEAD = re.compile(
@@ -39,6 +40,17 @@ _HEAD = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _ENDLESS_NUMBER = re.compile(r"&#(?:[0-9]{100,}+|[xX][0-9a-fA-F]{100,}+);?")
+
+
+class _Gaps(dict[str | None, str]):
+    """What stands for a tag of this name: a space for the edge of a block, else a NUL."""
+
+    def __missing__(self, name: str | None) -> str:
+        return " " if name and name.lower() in BLOCKS else "\0"
+
+
+_GAPS = _Gaps(dict.fromkeys("a abbr b code em i img small span strong sub sup u".split(), "\0"))
+_GAPS.update({spelling: " " for name in BLOCKS for spelling in (name, name.upper())})
 
 
 def html_to_text(html: str) -> str:
@@ -64,7 +76,7 @@ def _without_markup(html: str) -> str:
     if head is not None:
         html = html[head.end() :]
     pieces: list[str | None] = _MARKUP.split(html)  # text, name, text, name, ..., text
-    pieces[1::2] = [" " if name and name.lower() in BLOCKS else "\0" for name in pieces[1::2]]
+    pieces[1::2] = map(_GAPS.__getitem__, pieces[1::2])
     return "".join(pieces)  # type: ignore[arg-type]  # the names were the only None
 
 

@@ -103,10 +103,12 @@ class Secured:
 
     def outgoing(self) -> bytes:
         """What the other side is to be sent by now."""
+        pieces = []
         try:
-            return self._connection.bio_read(_RECORD)
+            while True:
+                pieces.append(self._connection.bio_read(_RECORD))
         except SSL.WantReadError:
-            return b""
+            return b"".join(pieces)
 
     def end(self) -> None:
         """Remember the session: sent or not, the goodbye must not spoil it."""

@@ -11,7 +11,7 @@ from headwater.fetch.storable import MAX_AUTHOR_LENGTH, MAX_TITLE_LENGTH, storab
 from headwater.model import Entry
 from headwater.rules.urls import masked
 
-_META_CHARSET = re.compile(rb"""(?i)<meta[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""")
+_META_CHARSET = re.compile(rb"""(?i)<meta[^>]{0,500}?charset\s*+=\s*+["']?+\s*+([\w.:-]{1,40})""")
 _HEAD_BYTES = 4096  # how far in a page may name its charset
 _BINARY_TYPE = re.compile(
     r"(image/(?!svg)|audio/|video/|font/|application/(octet-stream|pdf|zip|gzip|x-tar|java-archive))"

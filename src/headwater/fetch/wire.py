@@ -131,6 +131,15 @@ class Wire(asyncio.Protocol):
         self._quiet_by = self._loop.time() + self._bounds.read_seconds
         await self._wait()
 
+    def postpone(self, seconds: float) -> None:
+        """Give an answer that had to wait for us so much longer."""
+        self._over_at += seconds
+
+    def take_body(self) -> bytes:
+        """Hand the body over: a kept connection keeps none (H1)."""
+        body, self.body = self.body, bytearray()
+        return bytes(body)
+
     def secure(self, secured: Secured) -> None:
         """Speak TLS from now on, through the tunnel that a proxy has opened."""
         self._secured = secured
@@ -295,9 +304,12 @@ class Wire(asyncio.Protocol):
         if self.is_complete:
             raise _Surplus
 
-    def on_status(self, status: bytes) -> None:  # noqa: ARG002
-        """Know that it is HTTP."""
+    def on_status(self, status: bytes) -> None:
+        """Know that it is HTTP; its words count as a header's do (N7)."""
         self._speaks_http = True
+        self._head_bytes += len(status)
+        if self._head_bytes > MAX_HEADER_BYTES:
+            raise TooLarge("the headers are too large or too many")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header, within the limits."""

@@ -112,7 +112,8 @@ def _seconds_to_reset(headers: Mapping[str, str], now: datetime) -> float | None
 
 def _seconds_until(reset: str | None, now: datetime) -> float | None:
     """Seconds from now to a moment in Unix seconds; None where that is garbage or past (N13)."""
-    if reset is None or not _UNIX_SECONDS.fullmatch(reset.strip()):
+    reset = (reset or "").strip()
+    if not _UNIX_SECONDS.fullmatch(reset):
         return None
     seconds = int(reset) - now.timestamp()
     return min(seconds, MAX_HOLD_SECONDS) if seconds > 0 else None

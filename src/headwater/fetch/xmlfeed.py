@@ -10,9 +10,16 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from headwater.fetch.dates import parse_date
-from headwater.fetch.drafts import Draft, Reading, absolute_link, is_web_url
+from headwater.fetch.drafts import (
+    MAX_BASE_LENGTH,
+    Draft,
+    Reading,
+    absolute_link,
+    is_web_url,
+    near,
+)
 from headwater.fetch.fragments import author_text, body_text, title_text
-from headwater.fetch.repair import FEED_ROOTS, repaired, windows_characters
+from headwater.fetch.repair import FEED_ROOTS, repaired, short_namespaces, windows_characters
 from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
 from headwater.fetch.vocabulary import RDF_ABOUT, XML_BASE, Fact, Meaning, local, meaning
 from headwater.rules.urls import MAX_URL_LENGTH, url_host
@@ -69,7 +76,7 @@ def _parsed(data: bytes, *, recover: bool) -> etree._Element | None:
         remove_pis=True,
     )
     try:
-        return etree.fromstring(data, parser)
+        return etree.fromstring(short_namespaces(data), parser)
     except etree.XMLSyntaxError:
         return None
 
@@ -193,18 +200,22 @@ class _Reader:
 def _bases(element: etree._Element) -> tuple[str, ...]:
     """The `xml:base` values that hold for an element, outermost first."""
     steps = [element.get(XML_BASE), *(parent.get(XML_BASE) for parent in element.iterancestors())]
-    return tuple(step for step in reversed(steps) if step and len(step) <= MAX_URL_LENGTH)
+    return tuple(step for step in reversed(steps) if step and len(step) <= MAX_BASE_LENGTH)
+
+
+def _joined(url: str, bases: tuple[str, ...]) -> str:
+    base = url
+    for step in bases:  # one by one, because the outer ones are the same for all entries
+        base = _step(base, step)
+    return base
 
 
 @lru_cache(maxsize=64)
-def _joined(url: str, bases: tuple[str, ...]) -> str:
-    base = url
-    for step in bases:
-        try:
-            base = urljoin(base, step.strip())
-        except ValueError:  # a broken IPv6 host, for one
-            return url
-    return base
+def _step(base: str, step: str) -> str:
+    try:
+        return urljoin(near(base), step.strip())
+    except ValueError:  # a broken IPv6 host, for one
+        return base
 
 
 def _target(element: etree._Element) -> tuple[str, int] | None:

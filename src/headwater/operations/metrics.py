@@ -48,7 +48,7 @@ async def measure(
         *_lanes(counted, standing),
         *_sources(standing, now),
         *_scheduler(service, now),
-        *_storing(counted, store),
+        *_storing(service, store),
         _gauge("headwater_event_streams", "Event streams that are open.", event_streams),
         *_process(service, standing, this_process()),
     ]
@@ -172,11 +172,12 @@ def _scheduler(service: Service, now: datetime) -> Iterator[Family]:
     yield _gauge(
         "headwater_loop_lag_max_seconds",
         "The longest such lag of the last one to two minutes.",
-        counted.loop_lag.worst(),
+        max([counted.loop_lag.worst(), *(one.loop_lag_max_seconds for one in service.workers)]),
     )
 
 
-def _storing(counted: Metrics, store: Store) -> Iterator[Family]:
+def _storing(service: Service, store: Store) -> Iterator[Family]:
+    counted = service.metrics
     yield _histograms(
         "headwater_commit_outcomes",
         "Poll results that shared a commit.",
@@ -190,7 +191,7 @@ def _storing(counted: Metrics, store: Store) -> Iterator[Family]:
     yield _gauge(
         "headwater_results_waiting",
         "Poll results that wait for a database that cannot be written to.",
-        store.waiting,
+        store.waiting + sum(one.results_waiting for one in service.workers),
     )
 
 

@@ -1,5 +1,6 @@
 """What this process takes of its machine."""
 
+import errno
 import os
 import resource
 import sys
@@ -22,12 +23,25 @@ class Process:
 
 def this_process() -> Process:
     """Look at this process as it is now."""
+    used, most = open_files()
     return Process(
         cpu_seconds=time.process_time(),
         resident_bytes=_resident_bytes(),
-        open_files=_open_files(),
-        most_open_files=_most_open_files(),
+        open_files=used,
+        most_open_files=most,
     )
+
+
+def open_files() -> tuple[int, float]:
+    """How many files and connections are open, and how many there may be."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for folder in (_SELF / "fd", Path("/dev/fd")):
+        try:
+            return len(os.listdir(folder)), _unlimited(soft)
+        except OSError as error:
+            if error.errno == errno.EMFILE:  # not even one more to count the others with
+                return soft, soft
+    return 0, _unlimited(soft)
 
 
 def _resident_bytes() -> int:
@@ -39,15 +53,5 @@ def _resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-def _open_files() -> int:
-    for folder in (_SELF / "fd", Path("/dev/fd")):
-        try:
-            return len(os.listdir(folder))
-        except OSError:
-            continue
-    return 0
-
-
-def _most_open_files() -> float:
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+def _unlimited(most: int) -> float:
     return float("inf") if most == resource.RLIM_INFINITY else most

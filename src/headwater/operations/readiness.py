@@ -8,6 +8,7 @@ from pathlib import Path
 from headwater.engine.service import Service
 from headwater.errors import HeadwaterError
 from headwater.operations.checks import Check, fine, note, wrong
+from headwater.operations.process import open_files
 from headwater.rules.outage import WINDOW_SECONDS
 from headwater.settings import Settings
 from headwater.store import Store
@@ -17,6 +18,7 @@ LITTLE_FREE_BYTES = 1024 * 1024 * 1024
 _LATE_TICKS = 3
 _PATIENCE_SECONDS = 5.0  # for a database or a disk that does not answer
 _LIVE_SECONDS = 1.0  # whether the program lives must be told at once
+_LEAST_FREE_FILES = 16
 _SILENT_NAMES = 3  # fewer may be the fault of the names' own servers
 _LAG_SECONDS = 5.0  # a loop this late polls nobody in time
 _NOTED_LAG_SECONDS = 0.25  # H2
@@ -34,6 +36,7 @@ async def readiness(
         _outage(service),
         _names(service),
         await _disk(settings),
+        _files(),
     ]
 
 
@@ -128,6 +131,16 @@ async def _disk(settings: Settings) -> Check:
             return await asyncio.to_thread(disk, settings, where=False)
     except TimeoutError:
         return wrong("disk", f"no answer within {_PATIENCE_SECONDS:.0f} s")
+
+
+def _files() -> Check:
+    """Whether there is room for the connections of polls and people, and for files (O1)."""
+    used, most = open_files()
+    told = f"{used:,} of {most:,.0f} open"
+    if most - used < _LEAST_FREE_FILES:
+        advice = "raise the limit of open files, or lower app.fetch.max-connections"
+        return wrong("files", told, advice)
+    return fine("files", told)
 
 
 def _existing(folder: Path) -> Path:

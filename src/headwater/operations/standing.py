@@ -54,7 +54,7 @@ class Watch:
 
     async def look(self) -> Standing:
         """How things stand, or stood a few seconds ago."""
-        lanes = self._service.lanes
+        lanes, workers = self._service.lanes, self._service.workers
         # at once: who scrapes a database that is away waits for one of them, not for three (K5)
         backlog, by_health, schema = await asyncio.gather(
             self._backlog.get(), self._by_health.get(), self._schema.get()
@@ -63,10 +63,10 @@ class Watch:
             backlog=backlog,
             by_health=by_health,
             schema=None if schema is None else schema[0],
-            lanes=len(lanes.names()),
-            waiting=lanes.waiting(),
-            in_flight=len(lanes.in_flight()),
-            holds=self._service.gates.held(),
+            lanes=len(lanes.names()) + sum(one.lanes for one in workers),
+            waiting=lanes.waiting() + sum(one.waiting for one in workers),
+            in_flight=len(lanes.in_flight()) + sum(one.in_flight for one in workers),
+            holds=self._service.gates.held(),  # API servers beside workers know of all
         )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from headwater.clock import Clock
+from headwater.engine.claims import NOBODY_ELSE, Claims
 from headwater.engine.service import Service
 from headwater.engine.turns import VisitTurns
 from headwater.errors import HeadwaterError, HostBusy, OnHold
@@ -22,6 +23,7 @@ from headwater.rules.politeness import (
 from headwater.store import Store
 
 _MOST_SECONDS = 30.0
+_AGAIN_SECONDS = 0.1  # between looks at a host that another process visits
 
 
 class Turns(Protocol):
@@ -58,14 +60,21 @@ class ServiceDoor:
         self.service.refuse_when_stopping()
         gates, delay = self.service.gates, poll_delay(source, self.policy).total_seconds()
         await gates.take_turn(lane, delay)
-        turns = VisitTurns(gates, lane)
+        turns = VisitTurns(gates, lane, self.service.claims)
         turns.begin(source, self.policy)
+        try:
+            await turns.claim_home()
+        except BaseException:
+            gates.leave(lane, 0.0)
+            raise
         try:
             yield turns
         finally:
-            visits = turns.end()
+            visits, stored = turns.end(), False
             with suppress(HeadwaterError):  # the gates know, and a clean stop stores them all
                 await self.store.hosts.keep(visits)
+                stored = True
+            await turns.depart(stored=stored)
 
     async def hold(self, lane: str, hold: Hold) -> None:
         """Leave a lane alone as its host asked (P9)."""
@@ -84,24 +93,43 @@ class StoredDoor:
     @asynccontextmanager
     async def visit(self, source: Source, lane: str) -> AsyncIterator[Turns]:
         """Wait for the turn of a source's own lane, visit it, and mark it as visited."""
-        turns = StoredTurns(self.store, self.clock, self.policy, source)
-        async with turns.turn(lane, poll_delay(source, self.policy)):
-            yield turns
+        async with self._claims() as claims:
+            turns = StoredTurns(self.store, self.clock, self.policy, source, claims)
+            async with turns.turn(lane, poll_delay(source, self.policy)):
+                yield turns
 
     async def hold(self, lane: str, hold: Hold) -> None:
         """Leave a lane alone as its host asked (P9)."""
         await self.store.hosts.keep_hold(lane, hold)
         await self.store.hosts.announce(lane, self.clock.now())
 
+    @asynccontextmanager
+    async def _claims(self) -> AsyncIterator[Claims]:
+        """Where workers may poll the database, hosts are claimed as they do it."""
+        if not self.store.database.takes_workers:
+            yield NOBODY_ELSE
+            return
+        # the driver is loaded where there is a server to talk to
+        from headwater.engine.visitors import VisitorClaims
+
+        claims = VisitorClaims(self.store.database)
+        try:
+            yield claims
+        finally:
+            await claims.close()
+
 
 class StoredTurns:
     """Waits for a host's turn by what the database knows, and marks the host as visited."""
 
-    def __init__(self, store: Store, clock: Clock, policy: Policy, source: Source) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, policy: Policy, source: Source, claims: Claims
+    ) -> None:
         self._store = store
         self._clock = clock
         self._policy = policy
         self._source = source
+        self._claims = claims
         self._own: dict[str, datetime] = {}  # the ends of delays that this visit left behind
 
     def at(self, host: str) -> AbstractAsyncContextManager[None]:
@@ -112,23 +140,38 @@ class StoredTurns:
     async def turn(self, lane: str, delay: timedelta) -> AsyncIterator[None]:
         """The turn of a lane; it counts as visited from the beginning, lest others come too."""
         await self._wait(lane)
-        await self._mark(lane, delay)
         try:
+            await self._mark(lane, delay)
             yield
         finally:
             await self._mark(lane, delay)
+            await self._claims.give_back(lane, None)
 
     async def _wait(self, lane: str) -> None:
-        state, now = await self._store.hosts.get(lane), self._clock.now()
-        if state.hold is not None and hold_seconds(state.hold, now) > 0:
-            raise OnHold(state.hold.until, state.hold.reason)
+        deadline = self._clock.monotonic() + _MOST_SECONDS
+        while True:
+            taken = await self._claims.take(lane)
+            wait = _AGAIN_SECONDS if taken is None else await self._seconds_to_wait(lane)
+            if wait <= 0:
+                return
+            if taken is not None:
+                await self._claims.give_back(lane, None)
+            if self._clock.monotonic() + wait > deadline:
+                host = host_of_lane(lane)
+                raise HostBusy(f"{host} was visited of late; its next turn is in {wait:.0f} s")
+            await self._clock.sleep(wait)
+
+    async def _seconds_to_wait(self, lane: str) -> float:
+        try:
+            state, now = await self._store.hosts.get(lane), self._clock.now()
+            if state.hold is not None and hold_seconds(state.hold, now) > 0:
+                raise OnHold(state.hold.until, state.hold.reason)
+        except HeadwaterError:
+            await self._claims.give_back(lane, None)
+            raise
         if state.next_allowed_at is not None and state.next_allowed_at == self._own.get(lane):
-            return  # back at a host where nobody else was meanwhile: all of it is one visit (P3)
-        wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
-        if wait > _MOST_SECONDS:
-            host = host_of_lane(lane)
-            raise HostBusy(f"{host} was visited of late; its next turn is in {wait:.0f} s")
-        await self._clock.sleep(wait)
+            return 0.0  # back where nobody else was meanwhile: all of it is one visit (P3)
+        return wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
 
     async def _mark(self, lane: str, delay: timedelta) -> None:
         if not delay:

@@ -1,7 +1,6 @@
 """Which entries become posts, and why the others do not (R2, R3, R5, R8, D1-D3)."""
 
 import hashlib
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,7 +170,9 @@ def entry_key(entry: Entry) -> str:
 def entry_date(entry: Entry) -> datetime | None:
     """The entry's date in whole milliseconds, as it is stored."""
     date = entry.published_at
-    return None if date is None else date.replace(microsecond=date.microsecond // 1000 * 1000)
+    if date is None or not date.microsecond % 1000:
+        return date
+    return date.replace(microsecond=date.microsecond // 1000 * 1000)
 
 
 def timed_id(moment: datetime, *parts: str) -> str:
@@ -181,7 +182,8 @@ def timed_id(moment: datetime, *parts: str) -> str:
     raw = bytearray(millis.to_bytes(6, "big") + digest[:10])
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80
-    return str(uuid.UUID(bytes=bytes(raw)))
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def timestamp(moment: datetime) -> str:

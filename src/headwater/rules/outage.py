@@ -1,5 +1,6 @@
 """When trouble is ours and not the sources' (F6, O2, O3)."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +40,7 @@ class OutageWatch:
     def host_succeeded(self, host: str, at: float) -> None:
         """A poll of the host went well."""
         self._polled[host] = at
+        self.succeeded.pop(host, None)  # in the order of their moments: the oldest are found first
         self.succeeded[host] = at
         self._turned.clear()
 
@@ -58,12 +60,25 @@ class OutageWatch:
         lost = sum(1 for moment in self._lost.values() if moment > since)
         if lost >= _NAMES and self._last_resolved <= since:
             return "DNS"
-        kinds = [kind for moment, kind in self._turned.values() if moment > since]
-        polled = sum(1 for moment in self._polled.values() if moment > since)
-        for kind in set(kinds):
-            if kinds.count(kind) >= _HOSTS and kinds.count(kind) * 2 > polled:
+        kinds = Counter(kind for moment, kind in self._turned.values() if moment > since)
+        for kind, count in kinds.items():
+            if count >= _HOSTS and count * 2 > self._polled_since(since):
                 return kind
         return None
+
+    def began_after(self, kind: str, at: float) -> float:
+        """The moment after which failures of a kind belong to an outage that is noticed now (O2).
+
+        That is ten minutes ago, or when a name last resolved if that is longer ago: an outage of
+        names is noticed no sooner than ten minutes after that.
+        """
+        since = at - WINDOW_SECONDS
+        if kind != "DNS":
+            return since
+        return max(min(since, self._last_resolved), since - WINDOW_SECONDS)
+
+    def _polled_since(self, since: float) -> int:
+        return sum(1 for moment in self._polled.values() if moment > since)
 
     def forget_old(self, at: float) -> None:
         """Let go of what is past every window; not during an outage, whose probes need it."""
@@ -71,7 +86,7 @@ class OutageWatch:
         for moments in (self._lost, self._polled):
             _keep_after(moments, since)
         self._turned = {h: t for h, t in self._turned.items() if t[0] > since}
-        _keep_after(self.succeeded, at - _DAY_SECONDS)
+        _drop_up_to(self.succeeded, at - _DAY_SECONDS)
 
 
 def explained_by(failure: Failure, outage_kind: str) -> bool:
@@ -108,6 +123,12 @@ def spread_seconds(lanes: int) -> float:
 def _keep_after(moments: dict[str, float], since: float) -> None:
     for host in _older(moments.items(), since):
         del moments[host]
+
+
+def _drop_up_to(moments: dict[str, float], since: float) -> None:
+    """The same where the oldest stand first: no look at all the others."""
+    while moments and moments[oldest := next(iter(moments))] <= since:
+        del moments[oldest]
 
 
 def _older(items: Iterable[tuple[str, float]], since: float) -> list[str]:

@@ -18,6 +18,7 @@ from headwater.model import (
     made,
 )
 from headwater.rules.admission import Known, Sifted, admit, last_seen, late_keys_after
+from headwater.rules.discretion import discreet
 from headwater.rules.policy import HoldScope, Policy
 from headwater.rules.politeness import host_of, lane_of
 from headwater.rules.schedule import backoff_cap
@@ -45,6 +46,9 @@ def succeeded(
         changes |= _up_to_date(before, answer, now)
         if late_keys is not None:
             changes["late_keys_kept"] = not late_keys.forget_all
+    redirected_to = answer.redirected_to
+    if redirected_to is not None:
+        redirected_to = discreet(redirected_to, before.url)
     story = {
         "before": before,
         "source": changed(before, changes),
@@ -54,7 +58,7 @@ def succeeded(
         "skipped": admission.skipped,
         "status": answer.status,
         "size": answer.size,
-        "redirected_to": answer.redirected_to,
+        "redirected_to": redirected_to,
         "late_keys": late_keys,
         "dedupe_in_podcast": subject.dedupe_across_sources,
     }
@@ -71,6 +75,7 @@ def failed(
 ) -> Outcome:
     """Decide what a failure changes: counters, backoff, a hold, perhaps the end of polling."""
     before = subject.source
+    failure = replace(failure, message=discreet(failure.message, before.url))
     source = replace(before, last_polled=now, requested_at=None, hold=None)
     if not failure.local:  # a local outage is not the source's fault (F6)
         source = _disabled_if_hopeless(_worse(source, failure, now), policy)

@@ -75,7 +75,7 @@ def parse_url(url: str) -> WebUrl:
         raise BadUrl("the URL has no host", field="url")
     if port == 0:
         raise BadUrl("the URL has port 0", field="url")
-    return WebUrl(
+    parsed = WebUrl(
         scheme=scheme,
         host=normal_host(raw_host),
         port=port if port is not None else _DEFAULT_PORTS[scheme],
@@ -83,6 +83,9 @@ def parse_url(url: str) -> WebUrl:
         username=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),
     )
+    if len(str(parsed)) > MAX_URL_LENGTH:  # what is quoted has grown
+        raise BadUrl(f"the URL is longer than {MAX_URL_LENGTH} characters", field="url")
+    return parsed
 
 
 def follow(base: WebUrl, location: str) -> WebUrl:
@@ -144,8 +147,13 @@ def is_address(host: str) -> bool:
 
 def masked(url: str) -> str:
     """The URL as it may be shown: no user-info, no secret-looking query values (U6)."""
-    without_user_info = _ENCODED_USER_INFO.sub(r"\1", _USER_INFO.sub(r"\1", url))
-    return _mask_query(without_user_info)
+    without_values = _mask_query(url)
+    return _ENCODED_USER_INFO.sub(r"\1", _USER_INFO.sub(r"\1", without_values))
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value of a query parameter of this name looks like a secret (U6)."""
+    return _SECRET_NAME.search(name) is not None
 
 
 def _mask_query(url: str) -> str:
@@ -157,7 +165,7 @@ def _mask_query(url: str) -> str:
 
 def _mask_pair(pair: str) -> str:
     name, equals, value = pair.partition("=")
-    return f"{name}=***" if equals and value and _SECRET_NAME.search(name) else pair
+    return f"{name}=***" if equals and value and is_secret_name(name) else pair
 
 
 def _target(path: str, query: str) -> str:

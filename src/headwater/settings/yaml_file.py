@@ -11,6 +11,8 @@ from headwater.errors import ConfigError
 
 MAX_FILE_BYTES = 1_048_576
 _MERGE = "tag:yaml.org,2002:merge"
+# what the library raises where a tag does not fit its value: `!!float ""`, `!!bool maybe`
+_UNPREPARED = (AttributeError, LookupError, TypeError)
 
 
 def read_config_file(path: Path, name: str) -> object:
@@ -52,6 +54,8 @@ def _parsed(text: str, name: str) -> Any:
         raise ConfigError(f"{name}{line}: {_one_line(error.problem or 'not YAML')}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{name}: not YAML: {_one_line(str(error))}") from None
+    except _UNPREPARED:
+        raise ConfigError(f"{name}: not YAML: a value does not fit the tag before it") from None
 
 
 def _one_line(text: str) -> str:

@@ -1,17 +1,18 @@
 """Store: opens the database, groups the tables, records what polls decided."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
+from headwater.batch import Batcher
 from headwater.clock import Clock
 from headwater.errors import ConfigError, DatabaseUnavailable, StoreError
-from headwater.model import Outcome
+from headwater.model import Outcome, Subject
+from headwater.rules.admission import Known, Sifted
 from headwater.store.articles import Articles
-from headwater.store.batch import Batcher
 from headwater.store.census import Census
 from headwater.store.cleanup import Bite
 from headwater.store.database import Database, Session
@@ -31,6 +32,7 @@ from headwater.store.sqlite import SqliteDatabase
 from headwater.store.subscriptions import Subscriptions
 from headwater.store.tokens import Tokens
 
+T = TypeVar("T")
 _POSTS_PER_COMMIT = 1000
 _PATIENCE_SECONDS = 300.0  # how long a result waits for a database that is away (K5)
 _RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -57,6 +59,7 @@ class Store:
         self.waiting = 0  # results that wait for a database that is away (K5)
         # told of every commit of results: how many, and the seconds it took
         self.on_commit: Callable[[int, float], None] = lambda _results, _seconds: None
+        self._newest: int | None = None  # looked up once: there may be no file to spare later (O1)
         self._clock = clock
         self._record = Batcher(
             self._record_many,
@@ -79,7 +82,9 @@ class Store:
     async def prepare(self) -> tuple[int, int]:
         """Bring the schema up to date; answer its versions before and after (K7)."""
         folder, now = self.database.migrations, self._clock.now()
-        return await self.database.write(lambda session: _prepare(session, folder, now))
+        before, after = await self.database.write(lambda session: _prepare(session, folder, now))
+        self._newest = after
+        return before, after
 
     async def check(self) -> None:
         """Raise if a quick look finds damage (K6), or if this is half a copy of another."""
@@ -93,8 +98,9 @@ class Store:
 
     async def schema(self) -> tuple[int, int]:
         """The schema's version in the database, and the one this program knows."""
-        folder = self.database.migrations
-        return await self.database.read(schema_version), newest_version(folder)
+        if self._newest is None:
+            self._newest = newest_version(self.database.migrations)
+        return await self.database.read(schema_version), self._newest
 
     async def record(self, outcome: Outcome) -> Outcome:
         """Store what a poll decided, all of it or nothing, and answer what became of it (D4).
@@ -105,24 +111,35 @@ class Store:
             stored = await self._record(outcome)
         except DatabaseUnavailable as error:
             self.trouble = str(error)
-            stored = await self._record_later(outcome)
+            stored = await self._later(lambda: self._record(outcome))
         self.trouble = None
         return stored
+
+    async def known(self, subject: Subject, sifted: Sifted) -> Known:
+        """What of an answer was ever stored; the answer waits for a database that is away (K5)."""
+        try:
+            return await self.posts.known(subject, sifted)
+        except DatabaseUnavailable as error:
+            self.trouble = str(error)
+            return await self._later(lambda: self.posts.known(subject, sifted))
 
     async def flush(self, seconds: float) -> None:
         """Wait until what was handed in for recording is stored, its poll cut off or not (S8)."""
         await self._record.flush(seconds)
 
     async def clean(self, bite: Bite, now: datetime, limit: int) -> int:
-        """Run one bite of cleanup and answer how many rows it took."""
-        return await self.database.write(lambda session: bite(session, now, limit))
+        """Run one bite of cleanup and answer how many rows it took; 0: nothing is left to take."""
+        found = await self.database.read(lambda session: bite.find(session, now, limit))
+        if not found:
+            return 0
+        return await self.database.write(lambda session: bite.remove(session, found, limit))
 
     async def close(self) -> None:
         """Finish what is under way and let go of the database."""
         await asyncio.to_thread(self.database.release)
         await self.database.close()
 
-    async def _record_later(self, outcome: Outcome) -> Outcome:
+    async def _later(self, work: Callable[[], Awaitable[T]]) -> T:
         deadline = self._clock.monotonic() + _PATIENCE_SECONDS
         attempt = 0
         self.waiting += 1
@@ -131,7 +148,7 @@ class Store:
                 wait = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
                 await self._clock.sleep(wait)
                 try:
-                    return await self._record(outcome)
+                    return await work()
                 except DatabaseUnavailable as error:
                     self.trouble = str(error)
                     if self._clock.monotonic() >= deadline:

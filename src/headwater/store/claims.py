@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from headwater.batch import Batcher
 from headwater.model import HostState, Visit
-from headwater.store.batch import Batcher
 from headwater.store.hosts import keep_visits, of_lanes
 from headwater.store.postgres import PostgresDatabase, PostgresSession
 
@@ -18,13 +18,19 @@ APPLICATION = "headwater hosts"
 _TAKE = "SELECT k, pg_try_advisory_lock(k) FROM unnest(%s::BIGINT[]) AS k"
 _GIVE_BACK = "SELECT pg_advisory_unlock(k) FROM unnest(%s::BIGINT[]) AS k"
 _GivenBack = tuple[str, Visit | None]
+_SILENT_SECONDS = 120  # longer than any visit: who says nothing for so long will not give back
 
 
 class HostClaims:
-    """Takes and gives back hosts, those of many polls in one round trip."""
+    """Takes and gives back hosts, those of many polls in one round trip.
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    `seldom`: for single visits. The connection lasts as long as they do, and should this process
+    fall silent, the server ends it: nobody else looks after processes that are no workers.
+    """
+
+    def __init__(self, database: PostgresDatabase, *, seldom: bool = False) -> None:
         self._database = database
+        self._seldom = seldom
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headwater-hosts")
         self._session: PostgresSession | None = None
         self._held: Counter[int] = Counter()
@@ -77,10 +83,10 @@ class HostClaims:
         self._held.subtract(keys)
         try:
             session = self._connected()
-            visits = [visit for _, visit in given if visit is not None]
-            with session.connection.transaction():
-                keep_visits(session, visits)
+            keep_visits(session, [visit for _, visit in given if visit is not None])
             session.connection.execute(_GIVE_BACK, [keys])
+            if self._seldom and not +self._held:
+                self._drop()
         except Exception as error:
             self._drop()  # the connection's end gives them back as well
             if self._database.translate(error) is error:
@@ -90,6 +96,8 @@ class HostClaims:
     def _connected(self) -> PostgresSession:
         if self._session is None:
             self._session = self._database.connect(application_name=APPLICATION)
+            if self._seldom and self._session.connection.info.server_version >= 140_000:
+                self._session.execute(f"SET idle_session_timeout = '{_SILENT_SECONDS}s'")
             held = list((+self._held).elements())
             if held:  # the connection before was cut: these visits are still under way
                 self._session.connection.execute(_TAKE, [held])

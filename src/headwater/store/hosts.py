@@ -118,19 +118,19 @@ def _announce(session: Session, lane: str, now: datetime) -> None:
 
 def keep_visits(session: Session, visits: Sequence[Visit]) -> None:
     """Remember when lanes may be visited again, and which were good."""
-    if not visits:
-        return
-    session.execute_many(
-        """INSERT INTO hosts (lane, next_allowed_at, next_allowed_set_at, last_success_at,
-            resolved_at)
-        VALUES (:lane, CAST(:next_at AS BIGINT), CAST(:set_at AS BIGINT),
-            CAST(:good_at AS BIGINT), CAST(:resolved_at AS BIGINT))
-        ON CONFLICT (lane) DO UPDATE SET
+    merged: dict[str, dict[str, object]] = {}
+    for visit in visits:
+        row = _row(visit)
+        known = merged.setdefault(visit.lane, row)
+        known.update((name, value) for name, value in row.items() if value is not None)
+    session.insert_rows(
+        "hosts",
+        [merged[lane] for lane in sorted(merged)],  # in one order: nobody waits in a circle
+        """ON CONFLICT (lane) DO UPDATE SET
             next_allowed_at = coalesce(excluded.next_allowed_at, hosts.next_allowed_at),
             next_allowed_set_at = coalesce(excluded.next_allowed_set_at, hosts.next_allowed_set_at),
             last_success_at = coalesce(excluded.last_success_at, hosts.last_success_at),
             resolved_at = coalesce(excluded.resolved_at, hosts.resolved_at)""",
-        [_row(visit) for visit in visits],
     )
 
 
@@ -154,8 +154,8 @@ def _row(visit: Visit) -> dict[str, object]:
     ended = to_ms(visit.ended_at)
     return {
         "lane": visit.lane,
-        "next_at": to_ms(visit.next_allowed_at),
-        "set_at": ended if visit.next_allowed_at is not None else None,
-        "good_at": ended if visit.succeeded else None,
+        "next_allowed_at": to_ms(visit.next_allowed_at),
+        "next_allowed_set_at": ended if visit.next_allowed_at is not None else None,
+        "last_success_at": ended if visit.succeeded else None,
         "resolved_at": ended if visit.resolved else None,
     }

@@ -119,19 +119,25 @@ def insert(session: Session, outcomes: Sequence[Outcome]) -> None:
     session.insert_rows("polls", [_row(outcome) for outcome in outcomes])
 
 
-def forget_old(session: Session, now: datetime, days: int, limit: int) -> int:
-    """Delete a bite of the history that is past its time."""
+def old(session: Session, now: datetime, days: int, limit: int) -> list[int]:
+    """The first of those polls that are past their time."""
     # ids grow with time, so the oldest rows are the first ones: no index on the moment is needed
-    return session.execute(
-        """DELETE FROM polls WHERE id IN (
-            SELECT id FROM (SELECT id, started_at FROM polls ORDER BY id LIMIT :limit) AS oldest
-            WHERE started_at < :before OR started_at > :ahead)""",
+    rows = session.fetch(
+        """SELECT id FROM (SELECT id, started_at FROM polls ORDER BY id LIMIT :limit) AS oldest
+        WHERE started_at < :before OR started_at > :ahead""",
         {
             "limit": limit,
             "before": to_ms(now - timedelta(days=days)),
             "ahead": to_ms(now + timedelta(days=1)),  # of a clock that ran ahead (O4)
         },
     )
+    return [row[0] for row in rows]
+
+
+def forget(session: Session, ids: Sequence[int]) -> int:
+    """Delete polls from the history."""
+    sql = f"DELETE FROM polls WHERE {session.among('id', 'ids')}"
+    return session.execute(sql, {"ids": session.array(ids)})
 
 
 def _row(outcome: Outcome) -> dict[str, object]:

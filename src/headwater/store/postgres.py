@@ -17,6 +17,13 @@ T = TypeVar("T")
 _POLLER_LOCK = zlib.crc32(b"headwater poller")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 _CONNECT_SECONDS = 5
+_PASSING = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    # a standby that is about to take over, or a server that lets nobody write as its disk is full
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
 
 
 @lru_cache(maxsize=512)
@@ -38,9 +45,18 @@ class PostgresSession:
             application_name=application_name,
             keepalives_idle=30,
         )
+        self._pause_seconds: float | None = None
+        self._types: dict[tuple[str, str], str] = {}  # of the columns that rows were given for
         if self.connection.info.server_version >= 130_000:
             # without statistics it takes sorting a whole owner's rows for cheaper than one range
             self.connection.execute("SET enable_incremental_sort = off")
+
+    def limit_pauses(self, seconds: float | None) -> None:
+        """Have the server end this connection if a transaction stands still for so long."""
+        if seconds != self._pause_seconds:
+            ms = round((seconds or 0) * 1000)
+            self.connection.execute(f"SET idle_in_transaction_session_timeout = {ms}".encode())
+            self._pause_seconds = seconds
 
     def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
         """Run a statement and answer how many rows it touched."""
@@ -60,20 +76,36 @@ class PostgresSession:
         return self.fetch(f"SELECT {columns} {rest}", params)
 
     def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = "") -> None:
-        """Insert rows that all have the same columns."""
+        """Insert rows that all have the same columns, in one statement."""
         if not rows:
             return
         names = list(rows[0])
-        places = ", ".join(f":{name}" for name in names)
-        sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places}) {conflict}"
-        self.execute_many(sql, rows)
+        sql = f"INSERT INTO {table} ({', '.join(names)}) SELECT * FROM {self._given(table, names)}"
+        self.connection.execute(f"{sql} {conflict}".encode(), _arrays(names, rows))
 
     def update_rows(self, table: str, rows: Sequence[Params], also: str) -> None:
-        """Set columns of rows by their `id`."""
+        """Set columns of rows by their `id`, in one statement."""
         if not rows:
             return
-        changes = ", ".join([also, *(f"{name} = :{name}" for name in rows[0] if name != "id")])
-        self.execute_many(f"UPDATE {table} SET {changes} WHERE id = :id", rows)
+        names = list(rows[0])
+        changes = ", ".join([also, *(f"{n} = given.{n}" for n in names if n != "id")])
+        sql = f"UPDATE {table} SET {changes} FROM {self._given(table, names)}"
+        self.connection.execute(f"{sql} WHERE {table}.id = given.id".encode(), _arrays(names, rows))
+
+    def _given(self, table: str, names: Sequence[str]) -> str:
+        """Arrays, one per column, as rows; the order of values is the order of rows."""
+        if any((table, name) not in self._types for name in names):
+            self._types |= {
+                (table, name): type_
+                for name, type_ in self.fetch(
+                    """SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
+                    WHERE attrelid = CAST(:table AS REGCLASS) AND attnum > 0""",
+                    {"table": table},
+                )
+            }
+        # binary: as text, every quotation mark in every post would be looked for in Python
+        arrays = ", ".join(f"%b::{self._types[table, name]}[]" for name in names)
+        return f"unnest({arrays}) AS given ({', '.join(names)})"
 
     def array(self, values: Iterable[Any]) -> Any:
         """Values as a PostgreSQL array."""
@@ -88,6 +120,20 @@ class PostgresSession:
         self.connection.close()
 
 
+async def for_a_queue(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Prepare a connection for a queue of jobs, which may be lost with a server that crashes."""
+    await connection.set_autocommit(True)
+    await connection.execute("SET synchronous_commit = off")
+    # Its tables are empty one moment and full the next: statistics are always wrong, and plans
+    # that read all of a table for every row of it are what comes of that.
+    await connection.execute("SET enable_seqscan = off")
+    await connection.execute("SET enable_sort = off")
+
+
+def _arrays(names: Sequence[str], rows: Sequence[Params]) -> list[list[Any]]:
+    return [[row[name] for row in rows] for name in names]
+
+
 class PostgresDatabase(Database):
     """A database on a PostgreSQL server."""
 
@@ -99,6 +145,9 @@ class PostgresDatabase(Database):
         self.url = url
         self._lock: psycopg.Connection[Any] | None = None
         self._shared = False
+        # A process that is stopped in the middle of a transaction keeps what it locked. Where
+        # others wait for that, the server ends the transaction after this time.
+        self.pause_seconds: float | None = None
 
     @property
     def address(self) -> str:
@@ -113,7 +162,7 @@ class PostgresDatabase(Database):
 
     def translate(self, error: Exception) -> Exception:
         """Tell passing trouble from our own mistakes."""
-        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        if isinstance(error, _PASSING):
             line = " ".join(str(error).split())
             return DatabaseUnavailable(f"the PostgreSQL database cannot be used now: {line}")
         if isinstance(error, psycopg.Error):
@@ -121,8 +170,8 @@ class PostgresDatabase(Database):
         return error
 
     def is_broken(self, error: Exception) -> bool:
-        """A connection that was cut off is replaced."""
-        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        """A connection that was cut off, or may not write, is replaced."""
+        return isinstance(error, _PASSING)
 
     def claim(self, *, shared: bool = False) -> bool:
         """Take an advisory lock that lives as long as a connection of its own (S10)."""
@@ -171,11 +220,17 @@ class PostgresDatabase(Database):
         return []
 
     def _in_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
-        with cast(PostgresSession, session).connection.transaction():
+        own = cast(PostgresSession, session)
+        own.limit_pauses(self.pause_seconds)
+        with own.connection.transaction():
             return work(session)
 
     def _in_read(self, session: Session, work: Callable[[Session], T]) -> T:
-        connection = cast(PostgresSession, session).connection
+        own = cast(PostgresSession, session)
+        own.limit_pauses(self.pause_seconds)
+        connection = own.connection
+        if not connection.read_only:  # readers have connections of their own, and nobody writes
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
         with connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return work(session)

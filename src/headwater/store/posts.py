@@ -2,11 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from headwater.batch import Batcher
 from headwater.model import Outcome, Post, Subject
 from headwater.rules.admission import Known, Sifted, link_mark, mark
-from headwater.store.database import Database, Session
+from headwater.store.database import Database, Row, Session
 from headwater.store.parts import Part, Stretch, part_of
 from headwater.store.rows import POST_COLUMNS, columns, content_of, post_from
+
+_MOST_TOGETHER = 2000  # hashes that are looked up at once
+
+Asked = tuple[Subject, Sifted]
+Rows = dict[str, list[Row]]
 
 
 class Posts:
@@ -14,12 +20,21 @@ class Posts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._look_up = Batcher(
+            self._known_of_many,
+            weight=lambda asked: len(asked[1].candidates) + 1,
+            most=_MOST_TOGETHER,
+            is_watched=lambda: database.people_waiting > 0,
+        )
 
     async def known(self, subject: Subject, sifted: Sifted) -> Known:
-        """What of an answer was ever stored."""
+        """What of an answer was ever stored; looked up together with those of other polls."""
         if not sifted.candidates and not sifted.late_keys:
             return Known()
-        return await self._database.read(lambda s: known(s, subject, sifted))
+        return await self._look_up((subject, sifted))
+
+    async def _known_of_many(self, asked: Sequence[Asked]) -> Sequence[Known]:
+        return await self._database.read(lambda s: known_of_many(s, asked))
 
     async def newest(
         self,
@@ -60,31 +75,85 @@ class Posts:
         return int(rows[0][0])
 
 
-def known(session: Session, subject: Subject, sifted: Sifted) -> Known:
+def known_of_many(session: Session, asked: Sequence[Asked]) -> list[Known]:
     """Look every hash up among posts and tombstones, of the source or its podcast (D1, D5)."""
-    source = subject.source
-    scope, owner = "= :owner", source.id
-    if subject.dedupe_across_sources:
-        scope = "IN (SELECT id FROM sources WHERE podcast_id = :owner)"
-        owner = source.podcast_id
-    hashes = set(sifted.hashes)
+    alone = [one for one in asked if not one[0].dedupe_across_sources]
+    stored, buried = _of_sources(session, alone) if alone else ({}, {})
+    answers = []
+    for subject, sifted in asked:
+        source = subject.source
+        if subject.dedupe_across_sources:
+            found = _of_podcast(session, source.podcast_id, sifted)
+        else:
+            found = stored.get(source.id, []), buried.get(source.id, [])
+        answers.append(_known(session, source.id, sifted, *found))
+    return answers
+
+
+def _known(
+    session: Session, source_id: str, sifted: Sifted, stored: Sequence[Row], buried: Sequence[Row]
+) -> Known:
+    at_links = {(mark(h), link_mark(url)) for h, url, owner in stored if owner == source_id}
+    at_links |= {(found, link) for found, link, owner in buried if owner == source_id}
+    return Known(
+        marks=frozenset({mark(row[0]) for row in stored} | {row[0] for row in buried}),
+        marks_at_link=frozenset(at_links),
+        late_keys=_late_keys(session, source_id, sifted),
+    )
+
+
+def _of_sources(session: Session, asked: Sequence[Asked]) -> tuple[Rows, Rows]:
+    """Posts and tombstones with one of the hashes, each of its own source, by the source."""
+    pairs = {(subject.source.id, h) for subject, sifted in asked for h in sifted.hashes}
+    if not pairs:
+        return {}, {}
+    marks = [(owner, mark(h)) for owner, h in pairs]
+    return (
+        _found(session, "posts", "content_hash", "url", list(pairs)),
+        _found(session, "tombstones", "mark", "link", marks),
+    )
+
+
+def _found(
+    session: Session, table: str, key: str, other: str, pairs: Sequence[tuple[str, str]]
+) -> Rows:
+    # one look into the index per pair: the join must not be turned around
+    if session.kind == "sqlite":
+        given = """SELECT json_extract(value, '$[0]') AS source_id,
+            json_extract(value, '$[1]') AS key FROM json_each(:pairs)"""
+        params = {"pairs": session.array(pairs)}
+    else:
+        given = """SELECT unnest(CAST(:owners AS text[])) AS source_id,
+            unnest(CAST(:keys AS text[])) AS key"""
+        owners, keys = zip(*pairs, strict=True)
+        params = {"owners": list(owners), "keys": list(keys)}
+    rows = session.fetch(
+        f"""SELECT t.{key}, t.{other}, t.source_id FROM ({given}) AS wanted
+        CROSS JOIN {table} AS t WHERE t.source_id = wanted.source_id AND t.{key} = wanted.key""",
+        params,
+    )
+    by_source: Rows = {}
+    for row in rows:
+        by_source.setdefault(row[2], []).append(row)
+    return by_source
+
+
+def _of_podcast(
+    session: Session, podcast_id: str, sifted: Sifted
+) -> tuple[Sequence[Row], Sequence[Row]]:
+    """The same of all sources of a podcast (D5)."""
+    scope, hashes = "IN (SELECT id FROM sources WHERE podcast_id = :owner)", set(sifted.hashes)
     stored = session.fetch(
         f"""SELECT content_hash, url, source_id FROM posts
         WHERE source_id {scope} AND {session.among("content_hash", "hashes")}""",
-        {"owner": owner, "hashes": session.array(hashes)},
+        {"owner": podcast_id, "hashes": session.array(hashes)},
     )
     buried = session.fetch(
         f"""SELECT mark, link, source_id FROM tombstones
         WHERE source_id {scope} AND {session.among("mark", "marks")}""",
-        {"owner": owner, "marks": session.array({mark(h) for h in hashes})},
+        {"owner": podcast_id, "marks": session.array({mark(h) for h in hashes})},
     )
-    at_links = {(mark(h), link_mark(url)) for h, url, owner in stored if owner == source.id}
-    at_links |= {(found, link) for found, link, owner in buried if owner == source.id}
-    return Known(
-        marks=frozenset({mark(row[0]) for row in stored} | {row[0] for row in buried}),
-        marks_at_link=frozenset(at_links),
-        late_keys=_late_keys(session, source.id, sifted),
-    )
+    return stored, buried
 
 
 def insert(session: Session, outcomes: Iterable[Outcome]) -> None:

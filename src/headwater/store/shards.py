@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
+from headwater.batch import Batcher
 from headwater.clock import SharedClock
 from headwater.model import Fence
 from headwater.store.database import Database, Row, Session
@@ -17,15 +18,25 @@ TICK_FACT = "cluster tick"  # when some worker last looked for what is due
 NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
 _OPEN = f"""
     UPDATE shards SET epoch = epoch + 1, worker = :worker, opened_at = {NOW_MS}
-    FROM (SELECT shard, worker FROM shards WHERE shard = :shard FOR UPDATE) before
-    WHERE shards.shard = before.shard RETURNING epoch, before.worker
+    FROM (SELECT shard, worker FROM shards WHERE shard = ANY(:shards) ORDER BY shard FOR UPDATE)
+        before
+    WHERE shards.shard = before.shard RETURNING shards.shard, epoch, before.worker
+"""
+_CLOSE = """
+    UPDATE shards SET worker = NULL
+    FROM (SELECT shard FROM shards
+        JOIN unnest(CAST(:shards AS SMALLINT[]), CAST(:epochs AS BIGINT[])) AS ours (shard, epoch)
+            USING (shard, epoch)
+        ORDER BY shard FOR UPDATE OF shards) still
+    WHERE shards.shard = still.shard RETURNING shards.shard, epoch
 """
 _SEEN = f"""
     INSERT INTO workers (id, machine, pid, backend, started_at, seen_at, in_flight, polls,
-        leases_lost)
-    VALUES (:id, :machine, :pid, :backend, {NOW_MS}, {NOW_MS}, :in_flight, :polls, :lost)
+        leases_lost, counts)
+    VALUES (:id, :machine, :pid, :backend, {NOW_MS}, {NOW_MS}, :in_flight, :polls, :lost, :counts)
     ON CONFLICT (id) DO UPDATE SET seen_at = {NOW_MS}, backend = excluded.backend,
-        in_flight = excluded.in_flight, polls = excluded.polls, leases_lost = excluded.leases_lost
+        in_flight = excluded.in_flight, polls = excluded.polls,
+        leases_lost = excluded.leases_lost, counts = excluded.counts
 """
 _SILENT = f"""
     DELETE FROM workers WHERE seen_at < {NOW_MS} - :lease AND id <> :me RETURNING id, backend
@@ -53,6 +64,7 @@ class WorkerSeen:
     polls: int
     leases_lost: int
     shards: int
+    counts: str | None = None  # what only it can know, as a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,9 @@ class Shards:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # jobs begin and end many at a time: they share commits
+        self._opening: Batcher[tuple[int, str], Opening] = Batcher(self._open_many)
+        self._closing: Batcher[Fence, bool] = Batcher(self._close_many)
 
     async def prepare_queue(self, schema: str) -> None:
         """Make the tables of the queue of jobs where there are none yet."""
@@ -86,16 +101,11 @@ class Shards:
 
     async def open(self, shard: int, worker: str) -> Opening:
         """Take a shard over; whatever its last opening still stores is void from now on."""
-        params = {"shard": shard, "worker": worker}
-        rows = await self._database.write(lambda s: s.fetch(_OPEN, params))
-        epoch, before = rows[0]
-        return Opening(Fence(shard, epoch), before is not None)
+        return await self._opening((shard, worker))
 
-    async def close(self, fence: Fence) -> None:
-        """Leave a shard cleanly, if it is still ours."""
-        sql = "UPDATE shards SET worker = NULL WHERE shard = :shard AND epoch = :epoch"
-        params = {"shard": fence.shard, "epoch": fence.epoch}
-        await self._database.write(lambda s: s.execute(sql, params))
+    async def close(self, fence: Fence) -> bool:
+        """Leave a shard cleanly; False: it is not ours any more."""
+        return await self._closing(fence)
 
     async def held_by(self, worker: str) -> Mapping[int, int]:
         """The epochs of the shards that a worker has open."""
@@ -127,10 +137,32 @@ class Shards:
     async def workers(self) -> Sequence[WorkerSeen]:
         """Every worker that was seen of late, oldest first."""
         sql = """SELECT w.id, machine, pid, started_at, seen_at, in_flight, polls, leases_lost,
-            (SELECT count(*) FROM shards s WHERE s.worker = w.id)
+            (SELECT count(*) FROM shards s WHERE s.worker = w.id), counts
             FROM workers w ORDER BY started_at, w.id"""
         rows = await self._database.read(lambda s: s.fetch(sql))
         return [_worker(row) for row in rows]
+
+    async def _open_many(self, wanted: Sequence[tuple[int, str]]) -> Sequence[Opening]:
+        return await self._database.write(lambda s: _open_many(s, wanted))
+
+    async def _close_many(self, fences: Sequence[Fence]) -> Sequence[bool]:
+        params = {"shards": [f.shard for f in fences], "epochs": [f.epoch for f in fences]}
+        rows = await self._database.write(lambda s: s.fetch(_CLOSE, params))
+        closed = {Fence(*row) for row in rows}
+        return [fence in closed for fence in fences]
+
+
+def _open_many(session: Session, wanted: Sequence[tuple[int, str]]) -> list[Opening]:
+    """Every opening has a number of its own, also where one shard is opened twice at once."""
+    opened: dict[int, Opening] = {}
+    rest = list(enumerate(wanted))
+    while rest:
+        worker = rest[0][1][1]
+        now = {shard: place for place, (shard, who) in reversed(rest) if who == worker}
+        for shard, epoch, before in session.fetch(_OPEN, {"shards": list(now), "worker": worker}):
+            opened[now[shard]] = Opening(Fence(shard, epoch), before is not None)
+        rest = [one for one in rest if one[0] not in opened]
+    return [opened[place] for place in range(len(wanted))]
 
 
 def _standing(session: Session, lease_seconds: float) -> Standing:
@@ -148,17 +180,18 @@ def _standing(session: Session, lease_seconds: float) -> Standing:
 
 
 def _worker(row: Row) -> WorkerSeen:
-    id_, machine, pid, started, seen, in_flight, polls, lost, shards = row
-    return WorkerSeen(
-        id_, machine, pid, moment(started), moment(seen), in_flight, polls, lost, shards
-    )
+    id_, machine, pid, started, seen, *rest = row
+    return WorkerSeen(id_, machine, pid, moment(started), moment(seen), *rest)
 
 
 def _prepare_queue(session: Session, schema: str) -> None:
     session.execute("SELECT pg_advisory_xact_lock(8421)")  # whoever comes second finds them
-    if session.fetch("SELECT to_regclass('procrastinate_jobs')")[0][0] is not None:
+    if session.fetch("SELECT to_regclass('procrastinate_jobs')")[0][0] is None:
+        cast("PostgresSession", session).connection.execute(schema.encode())
+    if session.fetch("SELECT to_regclass('headwater_jobs_lock')")[0][0] is not None:
         return
-    cast("PostgresSession", session).connection.execute(schema.encode())
+    # to take a job, those with the same lock are looked for: among all of them without this
+    session.execute("CREATE INDEX headwater_jobs_lock ON procrastinate_jobs (lock)")
     for table in ("jobs", "events", "periodic_defers"):
         # rows come and go by the thousand: without this, looking for a job slows down
         session.execute(
@@ -178,8 +211,9 @@ def _bury(session: Session, params: Mapping[str, object]) -> list[int]:
         {"backends": session.array(backend for _, backend in silent if backend is not None)},
     )
     rows = session.fetch(
-        f"""UPDATE shards SET epoch = epoch + 1 WHERE {session.among("worker", "workers")}
-        RETURNING shard""",
+        f"""UPDATE shards SET epoch = epoch + 1 FROM (SELECT shard FROM shards
+            WHERE {session.among("worker", "workers")} ORDER BY shard FOR UPDATE) theirs
+        WHERE shards.shard = theirs.shard RETURNING shards.shard""",
         {"workers": session.array(worker for worker, _ in silent)},
     )
     return [row[0] for row in rows]

@@ -4,17 +4,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
+from headwater.batch import Batcher
 from headwater.errors import NotFound, StoreError
 from headwater.logs import get_logger
 from headwater.model import EPOCH, DueSource, Source, SourceType, Subject
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds, hold_seconds, lane_name
 from headwater.rules.schedule import CLOCK_TOLERANCE, backoff_cap_minutes, effective_minutes
+from headwater.rules.shards import SHARDS
 from headwater.rules.urls import url_host
 from headwater.store import removals
 from headwater.store import source_bites as bites
 from headwater.store import source_orders as orders
-from headwater.store.batch import Batcher
 from headwater.store.database import Database, Row, Session
 from headwater.store.rows import (
     SOURCE_COLUMNS,
@@ -43,17 +44,20 @@ _UPDATE = (
 )
 # What is due by time (S5): three index ranges, so the cost follows the due ones. The second and
 # third stand for the cap of S3: a source's own, and the configured one.
-_DUE_IDS = """
-    SELECT id FROM sources WHERE enabled AND backoff_due_at <= :now
-    UNION
-    SELECT id FROM sources WHERE enabled AND cap_due_at IS NOT NULL AND cap_due_at <= :now
-    UNION
-    SELECT id FROM sources WHERE enabled AND default_cap = TRUE AND last_polled <= :capped
-        AND last_polled + poll_interval_minutes * CAST(60000 AS BIGINT) <= :now
-    UNION
-"""
-_REQUESTED_IDS = """
-    SELECT id FROM sources WHERE requested_at IS NOT NULL AND requested_at >= :since
+_BY_TIME = (
+    "enabled AND backoff_due_at <= :now",
+    "enabled AND cap_due_at IS NOT NULL AND cap_due_at <= :now",
+    """enabled AND default_cap = TRUE AND last_polled <= :capped
+        AND last_polled + poll_interval_minutes * CAST(60000 AS BIGINT) <= :now""",
+)
+_BY_REQUEST = "requested_at IS NOT NULL AND requested_at >= :since"
+_REQUESTED_IDS = f"SELECT id FROM sources WHERE {_BY_REQUEST}"
+_DUE_IDS = " UNION ".join(f"SELECT id FROM sources WHERE {one}" for one in (*_BY_TIME, _BY_REQUEST))
+# the same for workers that share a database: each range is that of one shard
+_OF_SHARDS = "SELECT id FROM sources WHERE shard = ANY(:shards) AND {}"
+_HAS_DUE = f"""
+    SELECT shard FROM generate_series(0, {SHARDS - 1}) AS shard,
+        LATERAL (SELECT FROM sources s WHERE s.shard = shard.shard AND {{}} LIMIT 1) AS one
 """
 _DUE = """
     SELECT s.hold_until, s.hold_set_at, s.id, s.type, s.url, s.host, s.poll_delay_seconds,
@@ -72,27 +76,20 @@ class Sources:
 
     async def due(self, now: datetime, policy: Policy) -> list[DueSource]:
         """All sources that are due and not on a hold of their own, in no order (S2, S5)."""
-        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
-        params = {"now": to_ms(now), "capped": capped, "since": 0}
-        ids = _DUE_IDS + _REQUESTED_IDS
-        return await self._database.read(lambda s: _due(s, ids, params, now, policy))
+        params = _moments(now, policy)
+        return await self._database.read(lambda s: _due(s, _DUE_IDS, params, now, policy))
 
     async def due_in(
         self, shards: Sequence[int], now: datetime, policy: Policy, *, requested_only: bool = False
     ) -> list[DueSource]:
         """The due sources of some shards, of a database that several workers share out."""
-        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
-        params = {"now": to_ms(now), "capped": capped, "since": 0, "shards": list(shards)}
-        ids = _REQUESTED_IDS if requested_only else _DUE_IDS + _REQUESTED_IDS
-        ids = f"{ids}) AND s.shard = ANY(:shards"
+        params = {**_moments(now, policy), "shards": list(shards)}
+        ids = _each(_OF_SHARDS, requested_only=requested_only)
         return await self._database.read(lambda s: _due(s, ids, params, now, policy))
 
     async def due_shards(self, now: datetime, policy: Policy, *, requested_only: bool) -> list[int]:
         """The shards that have anything due."""
-        capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
-        params = {"now": to_ms(now), "capped": capped, "since": 0}
-        ids = _REQUESTED_IDS if requested_only else _DUE_IDS + _REQUESTED_IDS
-        sql = f"SELECT DISTINCT shard FROM sources WHERE id IN ({ids})"
+        params, sql = _moments(now, policy), _each(_HAS_DUE, requested_only=requested_only)
         return [row[0] for row in await self._database.read(lambda s: s.fetch(sql, params))]
 
     async def requested(
@@ -255,6 +252,17 @@ class Sources:
 
     async def _load_many(self, ids: Sequence[str]) -> Sequence[Subject | StoreError | None]:
         return await self._database.read(lambda s: _subjects(s, ids))
+
+
+def _moments(now: datetime, policy: Policy) -> dict[str, object]:
+    capped = to_ms(now - timedelta(hours=policy.max_backoff_hours))
+    return {"now": to_ms(now), "capped": capped, "since": 0}
+
+
+def _each(sql: str, *, requested_only: bool) -> str:
+    """A query over all ways to be due, or the one that needs nothing but a request."""
+    ways = (_BY_REQUEST,) if requested_only else (*_BY_TIME, _BY_REQUEST)
+    return " UNION ".join(sql.format(way) for way in ways)
 
 
 def _due(

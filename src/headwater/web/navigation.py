@@ -33,9 +33,10 @@ class Navigation:
         return f"/podcasts/{quote(podcast_id, safe='')}/{self.part}"
 
 
-def navigation_at(place: Place, path: str) -> Navigation:
-    """The navigation of a page."""
-    podcast = place.podcast or next(iter(place.podcasts), None)
+def navigation_at(place: Place, path: str, last_podcast: str | None = None) -> Navigation:
+    """The navigation of a page; one that is of no podcast leads back to the last one."""
+    last = (podcast for podcast in place.podcasts if podcast.id == last_podcast)
+    podcast = place.podcast or next(last, None) or next(iter(place.podcasts), None)
     base = None if podcast is None else f"/podcasts/{quote(podcast.id, safe='')}"
     part = _part(path.strip("/").split("/"))
     section = "sources" if part in _OF_SOURCES else part

@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote, unquote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -58,6 +60,7 @@ NOTICES: dict[str, str] = {
 }
 _TROUBLES = frozenset({"polled-failed", "poll-held", "poll-waits"})  # not what somebody hoped for
 _MOST_DIGITS = 13
+_LAST_PODCAST = "headwater-podcast"  # a cookie
 
 
 class Pages:
@@ -66,38 +69,7 @@ class Pages:
     def __init__(self, app: App, service: Service) -> None:
         self._app = app
         self._service = service
-        self._templates = Environment(
-            loader=PackageLoader("headwater.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {
-            "utc": words.utc,
-            "count": words.count,
-            "minutes": words.minutes,
-            "shown_url": words.shown_url,
-            "link": words.link,
-            "cause": failure_words.tag_for,
-            "outage": failure_words.outage_for,
-            "seconds": words.seconds,
-            "delay_origin": words.delay_origin,
-            "with_moments": words.with_moments,
-            "duration": poll_history.duration,
-            "excerpt": words.excerpt,
-            "name_of": words.name_of,
-        }
-        self._templates.globals |= {
-            "version": __version__,
-            "look": _fingerprint("style.css"),
-            "script": _fingerprint("live.js"),
-            "adding_script": _fingerprint("adding.js"),
-            "health_words": words.HEALTH_WORDS,
-            "marks": charts.marks,
-            "outcome_words": poll_history.OUTCOME_WORDS,
-            "outcome_tones": poll_history.OUTCOME_TONES,
-        }
+        self._templates = _templates()
 
     def show(
         self,
@@ -111,13 +83,14 @@ class Pages:
         """A page; `content` is what its template needs beyond what all pages share."""
         now = self._app.clock.now()
         guard = self._service.guard
+        last_podcast = unquote(request.cookies.get(_LAST_PODCAST, ""))
         shared: Mapping[str, Any] = {
             "now": now,
             "ago": lambda moment: words.ago(moment, now),
             "until": lambda moment: words.until(moment, now),
             "path": request.url.path,
             "place": place,
-            "navigation": None if place is None else navigation_at(place, request.url.path),
+            "navigation": place and navigation_at(place, request.url.path, last_podcast),
             "notice": _notice(request),
             "notice_tone": "warn" if request.query_params.get("done") in _TROUBLES else "good",
             "outage": guard.kind,
@@ -125,7 +98,60 @@ class Pages:
             "paused": self._service.paused,
         }
         html = self._templates.get_template(template).render({**shared, **content})
-        return HTMLResponse(html, status_code=status)
+        page = HTMLResponse(html, status_code=status)
+        if place is not None and place.podcast is not None:
+            _remember_podcast(page, place.podcast.id, last_podcast, request)
+        return page
+
+
+def _remember_podcast(page: HTMLResponse, podcast_id: str, last: str, request: Request) -> None:
+    """Let pages of no podcast lead back to this one: nothing but the browser keeps that."""
+    if podcast_id != last:
+        page.set_cookie(
+            _LAST_PODCAST,
+            quote(podcast_id, safe=""),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+
+
+@cache
+def _templates() -> Environment:
+    """The templates, compiled once however many services there are."""
+    made = Environment(
+        loader=PackageLoader("headwater.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "utc": words.utc,
+        "count": words.count,
+        "minutes": words.minutes,
+        "shown_url": words.shown_url,
+        "link": words.link,
+        "cause": failure_words.tag_for,
+        "outage": failure_words.outage_for,
+        "seconds": words.seconds,
+        "delay_origin": words.delay_origin,
+        "with_moments": words.with_moments,
+        "duration": poll_history.duration,
+        "excerpt": words.excerpt,
+        "name_of": words.name_of,
+    }
+    made.globals |= {
+        "version": __version__,
+        "look": _fingerprint("style.css"),
+        "script": _fingerprint("live.js"),
+        "adding_script": _fingerprint("adding.js"),
+        "health_words": words.HEALTH_WORDS,
+        "marks": charts.marks,
+        "outcome_words": poll_history.OUTCOME_WORDS,
+        "outcome_tones": poll_history.OUTCOME_TONES,
+    }
+    return made
 
 
 def done(

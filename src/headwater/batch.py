@@ -26,11 +26,13 @@ class Batcher(Generic[Item, Result]):
         *,
         most: int = 500,
         weight: Callable[[Item], int] = lambda _: 1,
+        gather_seconds: float = _GATHER_SECONDS,
         is_watched: Callable[[], bool] = lambda: False,
     ) -> None:
         self._run = run
         self._most = most
         self._weight = weight
+        self._gather_seconds = gather_seconds
         self._is_watched = is_watched
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._worker: asyncio.Task[None] | None = None
@@ -44,6 +46,10 @@ class Batcher(Generic[Item, Result]):
             self._worker = asyncio.create_task(self._work())
         return await future
 
+    def __len__(self) -> int:
+        """How many wait for the next batch."""
+        return len(self._waiting)
+
     async def flush(self, seconds: float) -> None:
         """Wait for what is under way, callers or not."""
         if self._worker is not None:
@@ -54,7 +60,7 @@ class Batcher(Generic[Item, Result]):
         try:
             while self._waiting:
                 # a lone call goes at once; under load a moment's wait makes far fewer commits
-                await asyncio.sleep(_GATHER_SECONDS if busy else 0)
+                await asyncio.sleep(self._gather_seconds if busy else 0)
                 batch = self._next_batch()
                 busy = len(batch) > 1
                 await self._run_batch(batch)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.store.batch import Batcher
+from headwater.batch import Batcher
 
 
 class Recorder:

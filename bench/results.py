@@ -1,0 +1,76 @@
+"""Figures, and the one table that shows them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one way of one case took: values per round, in ms of CPU per poll unless it says so."""
+
+    case: str
+    way: str
+    unit: str
+    values: tuple[float, ...]
+    rates: tuple[float, ...] = ()  # polls per second
+    note: str = ""
+    quoted: bool = False
+
+    @property
+    def median(self) -> float:
+        """The middle of the rounds."""
+        return median(self.values)
+
+    @property
+    def rate(self) -> float | None:
+        """The middle of the rounds, in polls per second."""
+        return median(self.rates) if self.rates else None
+
+    def as_json(self) -> dict[str, object]:
+        """Everything, for the file."""
+        return {**asdict(self), "median": self.median, "rate": self.rate}
+
+
+def ratio(figure: Figure, base: Figure) -> float:
+    """How many times the base's cost; rounds are compared in pairs where both have them."""
+    if len(figure.values) == len(base.values) and not figure.quoted:
+        pairs = zip(figure.values, base.values, strict=True)
+        return median(mine / other for mine, other in pairs)
+    return figure.median / base.median
+
+
+def table(titles: Mapping[str, str], figures: Sequence[Figure]) -> str:
+    """One table in Markdown; the first way of every case is what the others are held against."""
+    rows = [("case", "way", "median", "polls/s", "times ours")]
+    for case, title in titles.items():
+        found = [figure for figure in figures if figure.case == case]
+        rows += [
+            (
+                title if position == 0 else "",
+                " · ".join(part for part in (figure.way, figure.note) if part),
+                f"{_short(figure.median)} {figure.unit}",
+                "" if figure.rate is None else f"{figure.rate:,.0f}",
+                "1" if position == 0 else _short(ratio(figure, found[0])),
+            )
+            for position, figure in enumerate(found)
+        ]
+    return "\n".join(_aligned(rows))
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        left = (f"{cell:{w}}" for cell, w in zip(row[:2], widths[:2], strict=True))
+        right = (f"{cell:>{w}}" for cell, w in zip(row[2:], widths[2:], strict=True))
+        yield f"| {' | '.join((*left, *right))} |"
+        if number == 0:
+            marks = [*("-" * w for w in widths[:2]), *("-" * (w - 1) + ":" for w in widths[2:])]
+            yield f"| {' | '.join(marks)} |"
+
+
+def _short(value: float) -> str:
+    """Three figures that matter."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{1 if value >= 10 else 2 if value >= 1 else 3}f}"

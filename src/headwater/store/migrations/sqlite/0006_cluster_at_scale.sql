@@ -1,0 +1,2 @@
+-- A SQLite file has one poller, and no shards.
+SELECT 1;

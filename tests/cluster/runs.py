@@ -1,0 +1,347 @@
+"""What goes wrong with workers and databases, run for real, and what came of it, in numbers.
+
+Tests assert these numbers; `python -m bench.cluster_failures` prints them as a table.
+"""
+
+import asyncio
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.app import App, open_app
+from headwater.engine.jobs import SCHEMA
+from headwater.model import Source
+from headwater.rules.shards import shard_of
+from headwater.settings import load_settings
+from headwater.store.database import Session
+from headwater.store.shards import Shards
+from tests.cluster.crew import Crew, add_due, number, stored_polls, until
+from tests.cluster.web import Web, a_web
+from tests.postgres import PostgresServer
+
+HOSTS = [f"127.30.0.{n}" for n in range(1, 41)]
+LOST = "[Cluster] shards were taken over by other workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What came of a run, as the web and the database have it."""
+
+    polls: int
+    double_fetches: int
+    stored_twice: int
+    lost: int
+    overlaps: int
+    too_soon: int
+    in_flight: int = 0  # asked and not stored yet when it happened: these may be asked again
+    take_over_seconds: float | None = None  # until the last shard was polled again
+    told: str = ""
+
+    def faults(self) -> list[str]:
+        """What must not be."""
+        found = {
+            "fetched twice": self.double_fetches > self.in_flight,
+            "stored twice": self.stored_twice,
+            "lost": self.lost,
+            "overlaps": self.overlaps,
+            "asked too soon": self.too_soon,
+        }
+        return [what for what, is_so in found.items() if is_so]
+
+
+@dataclass
+class Stage:
+    """Workers before a web, with sources that are all due once."""
+
+    app: App
+    web: Web
+    crew: Crew
+    interval_minutes: int
+    sources: list[Source] = field(default_factory=list)
+    failed_at: float | None = None
+    in_flight: int = 0
+    shards: Collection[int] = ()  # that somebody else must take over
+
+    async def add(self, hosts: list[str], each: int) -> None:
+        """Make some more sources due."""
+        first = len(self.sources)
+        urls = urls_of(self.web, hosts, each, first // len(hosts))
+        self.sources += await add_due(
+            self.app, urls, interval_minutes=self.interval_minutes, first=first
+        )
+
+    async def strike(self, victim: "subprocess.Popen[bytes]", how: signal.Signals) -> None:
+        """Do it to a worker, and note what it leaves behind."""
+        theirs = f"""SELECT shard FROM shards WHERE worker IN
+            (SELECT id FROM workers WHERE pid = {victim.pid})"""
+        rows = await self.app.store.database.read(lambda s: s.fetch(theirs))
+        self.shards = {row[0] for row in rows}
+        self.failed_at = time.monotonic()
+        victim.send_signal(how)
+        if how is signal.SIGKILL:
+            victim.wait()
+        self.in_flight = self.web.requests() - await stored_polls(self.app)
+
+    async def all_stored(self) -> None:
+        """Wait until everything that was due is stored."""
+
+        async def stored() -> bool:
+            sql = "SELECT count(DISTINCT source_id) FROM polls"
+            return await number(self.app, sql) >= len(self.sources)
+
+        await until(stored, "not all were stored")
+
+    async def record(self, told: str = "") -> Record:
+        """What came of it."""
+        sql = "SELECT count(*), count(DISTINCT source_id) FROM polls"
+        polls, polled = (await self.app.store.database.read(lambda s: s.fetch(sql)))[0]
+        pauses = self.web.pauses()
+        return Record(
+            polls=polls,
+            double_fetches=asked_again(self.web).total(),
+            stored_twice=polls - polled,
+            lost=len(self.sources) - polled,
+            overlaps=len(self.web.overlaps),
+            too_soon=sum(pause < self.crew.delay_seconds for pause in pauses),
+            in_flight=self.in_flight,
+            take_over_seconds=self._take_over_seconds(),
+            told=told,
+        )
+
+    def _take_over_seconds(self) -> float | None:
+        """From the failure until the last shard that was left behind was polled again."""
+        if self.failed_at is None:
+            return None
+        again: dict[int, float] = {}
+        for host, all_ in self.web.asked.items():
+            shard = shard_of(host)
+            for one in all_:
+                if shard in self.shards and one.began > self.failed_at:
+                    again[shard] = min(again.get(shard, one.began), one.began)
+        return max(again.values(), default=self.failed_at) - self.failed_at
+
+
+def urls_of(web: Web, hosts: list[str], each: int, first: int = 0) -> list[str]:
+    """So many URLs of each of these hosts."""
+    return [f"http://{host}:{web.port}/{n}" for n in range(first, first + each) for host in hosts]
+
+
+def asked_again(web: Web) -> Counter[str]:
+    """How often URLs were asked for beyond the first time."""
+    return web.times_asked() - Counter(dict.fromkeys(web.times_asked(), 1))
+
+
+@asynccontextmanager
+async def a_stage(
+    url: str,
+    folder: Path,
+    *,
+    each: int,
+    hosts: list[str] = HOSTS,
+    delay_seconds: float = 0.0,
+    lease_seconds: float = 4,
+    interval_minutes: int = 600,
+) -> AsyncIterator[Stage]:
+    """A database with due sources, a web that has them, and nobody at work yet."""
+    settings = load_settings(options={"app.database-url": url}, environ={})
+    async with open_app(settings) as app, a_web(hosts) as web:
+        crew = Crew(url, folder, lease_seconds=lease_seconds, delay_seconds=delay_seconds)
+        stage = Stage(app, web, crew, interval_minutes)
+        await stage.add(hosts, each)
+        try:
+            yield stage
+        finally:
+            crew.dismiss()
+
+
+async def killed(url: str, folder: Path, lease_seconds: float = 4) -> Record:
+    """SIGKILL with requests open."""
+    stage_of = a_stage(url, folder, each=12, delay_seconds=0.2, lease_seconds=lease_seconds)
+    async with stage_of as stage:
+        stage.web.answer_seconds = 0.1
+        victim = stage.crew.start()
+        await until(lambda: stage.web.requests() > 40, "nothing was polled")
+        stage.crew.start()
+        await until(lambda: sum(stage.web.open_now.values()) > 5, "no request was open")
+        await stage.strike(victim, signal.SIGKILL)
+        await stage.all_stored()
+        return await stage.record(f"lease {lease_seconds:.0f} s")
+
+
+async def slept(url: str, folder: Path) -> Record:
+    """SIGSTOP past the lease."""
+    async with a_stage(url, folder, each=20, delay_seconds=0.2) as stage:
+        app = stage.app
+        sleeper = stage.crew.start()
+        await until(lambda: stage.web.requests() > 40, "nothing was polled")
+        stage.crew.start()
+        await stage.strike(sleeper, signal.SIGSTOP)
+
+        async def goes_on() -> bool:
+            buried = await number(app, "SELECT count(*) FROM workers") == 1
+            return buried and await number(app, "SELECT max(polls) FROM workers") > 20
+
+        await until(goes_on, "nobody took over")
+        sleeper.send_signal(signal.SIGCONT)
+        await until(lambda: LOST in stage.crew.log(0).read_text(), "the sleeper did not notice")
+        await stage.all_stored()
+        return await stage.record("lease 4 s; it woke up again and stored nothing")
+
+
+async def database_away(server: PostgresServer, folder: Path, seconds: float) -> Record:
+    """PostgreSQL stopped and started again."""
+    stage_of = a_stage(server.new_database(), folder, each=12, delay_seconds=0.2, lease_seconds=10)
+    async with stage_of as stage:
+        workers = [stage.crew.start(), stage.crew.start()]
+        await until(lambda: stage.web.requests() > 40, "nothing was polled")
+        stored = await stored_polls(stage.app)
+        server.stop()
+        await asyncio.sleep(seconds)  # the outage itself
+        # nothing can be stored meanwhile, and no host is asked twice at a time
+        stage.in_flight = min(stage.web.requests() - stored, len(HOSTS))
+        server.start()
+        stage.failed_at, stage.shards = time.monotonic(), range(256)
+        await stage.all_stored()
+        assert [worker.poll() for worker in workers] == [None, None], "a worker gave up"
+        return await stage.record("counted from its return")
+
+
+async def stalled(url: str, folder: Path) -> Record:
+    """A dead worker's jobs and the ones that a tick put behind them: a retry would block both."""
+    async with a_stage(url, folder, each=2) as stage:
+        database = stage.app.store.database
+        await Shards(database).prepare_queue(SCHEMA)
+        await database.write(_stall)
+        stage.failed_at, stage.shards = time.monotonic(), range(256)
+        stage.crew.start()
+        await stage.all_stored()
+        return await stage.record("all 256 shards; counted from the worker's start")
+
+
+def _stall(session: Session) -> None:
+    session.execute(
+        """INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args,
+            status)
+        SELECT 'shards', 'headwater.shard', 'shard:' || n, 'shard:' || n,
+            jsonb_build_object('shard', n), CAST(status AS procrastinate_job_status)
+        FROM generate_series(0, 255) n, unnest(ARRAY['doing', 'todo']) status"""
+    )
+
+
+async def long_delay(url: str, folder: Path) -> Record:
+    """A delay longer than the lease, across a crash."""
+    stage_of = a_stage(url, folder, hosts=HOSTS[:6], each=2, delay_seconds=10.0, lease_seconds=3)
+    async with stage_of as stage:
+        victim = stage.crew.start()
+        await until(lambda: stage.web.requests() >= 6, "nothing was polled")
+        stage.crew.start()
+        await stage.strike(victim, signal.SIGKILL)
+        await stage.all_stored()
+        return await stage.record("lease 3 s, delay 10 s")
+
+
+async def slow_host(url: str, folder: Path) -> Record:
+    """A host that answers after 15 s, in a shard with three others."""
+    every = [f"127.31.{a}.{b}" for a in range(8) for b in range(1, 250)]
+    slow, *quick = [host for host in every if shard_of(host) == shard_of(every[0])][:4]
+    async with a_stage(url, folder, hosts=[slow, *quick], each=2) as stage:
+        stage.web.slow[slow] = 15.0
+        started = time.monotonic()
+        stage.crew.start()
+
+        def others_done() -> bool:
+            return all(len(stage.web.asked[host]) == 2 for host in quick)
+
+        await until(others_done, "they waited for the slow one")
+        assert len(stage.web.asked[slow]) <= 1, "the slow host was done first"
+        told = f"its neighbours were done {time.monotonic() - started:.1f} s after the start"
+        await stage.all_stored()
+        return await stage.record(told)
+
+
+async def wrong_clock(url: str, folder: Path) -> Record:
+    """A worker whose clock is an hour ahead, beside one whose clock is right."""
+    stage_of = a_stage(
+        url, folder, hosts=HOSTS[:10], each=4, delay_seconds=0.2, interval_minutes=30
+    )
+    async with stage_of as stage:
+        app = stage.app
+        stage.crew.start("tests.cluster.skewed")
+        stage.crew.start()
+        await stage.all_stored()
+        jobs_so_far = "SELECT last_value FROM procrastinate_jobs_id_seq"
+        before = await number(app, jobs_so_far)
+
+        async def more_ticks() -> bool:
+            return await number(app, jobs_so_far) >= before + 4
+
+        await until(more_ticks, "no further ticks")  # an hour ahead, all would be due again
+        in_a_minute = "(extract(epoch FROM now()) + 60) * 1000"
+        ahead = f"SELECT count(*) FROM sources WHERE last_polled > {in_a_minute}"
+        assert await number(app, ahead) == 0
+        return await stage.record("one hour ahead")
+
+
+async def two_tickers(url: str, folder: Path) -> Record:
+    """Two workers that tick ten times a second, at the same time and past the queue."""
+    async with a_stage(url, folder, each=8, delay_seconds=0.1) as stage:
+        stage.crew.start("tests.cluster.eager")
+        stage.crew.start("tests.cluster.eager")
+        await stage.all_stored()
+        waiting = "SELECT count(*) - count(DISTINCT lock) FROM procrastinate_jobs"
+        assert await number(stage.app, f"{waiting} WHERE status = 'todo'") == 0
+        return await stage.record("ten ticks a second in each of two workers")
+
+
+async def added_and_removed(url: str, folder: Path) -> Record:
+    """A third worker comes under load, then the first one is told to go."""
+    stage_of = a_stage(url, folder, each=10, delay_seconds=0.2, lease_seconds=60)
+    async with stage_of as stage:
+        few = {"APP__CLUSTER__CONCURRENCY": "8"}  # so that there is work left for a third one
+        leaving = stage.crew.start(**few)
+        stage.crew.start(**few)
+        await until(lambda: stage.web.requests() > 40, "nothing was polled")
+        third = stage.crew.start(**few)
+
+        async def takes_part() -> bool:
+            if stage.web.requests() > len(stage.sources) - 100:
+                await stage.add(HOSTS, 5)  # the load goes on
+            mine = f"SELECT count(*) FROM workers WHERE pid = {third.pid} AND polls > 20"
+            return await number(stage.app, mine) == 1
+
+        await until(takes_part, "the new one got nothing to do")
+        await stage.add(HOSTS, 5)
+        await stage.strike(leaving, signal.SIGTERM)
+        stage.in_flight = 0  # it stores what it fetched: nothing needs to be asked for again
+        assert await asyncio.to_thread(leaving.wait, 60) == 0  # the web goes on answering
+        await stage.all_stored()
+        return await stage.record("lease 60 s: nobody waits for it")
+
+
+async def unlocked(url: str, folder: Path) -> Record:
+    """The control: were the checks blind, they would say nothing of this either."""
+    async with a_stage(url, folder, hosts=HOSTS[:4], each=40) as stage:
+        stage.web.answer_seconds = 0.3
+        for _ in range(3):
+            stage.crew.start("tests.cluster.unlocked")
+        await until(lambda: stage.web.overlaps, "nobody overlapped: the check sees nothing")
+        return await stage.record("stopped at the first overlap")
+
+
+Run = Callable[[str, Path], Coroutine[Any, Any, Record]]
+RUNS: dict[str, Run] = {
+    "SIGKILL with requests open": killed,
+    "SIGSTOP past the lease": slept,
+    "stalled jobs, each with one behind it": stalled,
+    "a delay longer than the lease, and a crash": long_delay,
+    "a slow host in a busy shard": slow_host,
+    "a clock that is wrong": wrong_clock,
+    "two tickers": two_tickers,
+    "a worker added and one removed under load": added_and_removed,
+}

@@ -1,0 +1,155 @@
+"""Many rounds in many lives, several at the same time, and a table of what they cost."""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from tests.crash.audit import Finding
+from tests.crash.books import Books
+from tests.crash.doomed import POINTS, Plan
+from tests.crash.life import Life, Round
+from tests.crash.nest import Nest
+
+ROUNDS_PER_LIFE = 25
+RESUME_SECONDS = 3.0  # K2
+KINDS = ("lost", "double", "torn", "blamed", "damaged", "secret", "stuck")
+# how many passes of a place one round has, about
+_PASSES = {
+    "fetch": 7, "parse": 6, "insert": 3, "state": 3, "history": 3, "event": 7, "begin": 3,
+    "commit": 3, "cleanup": 8, "aggregation": 9, "migration": 24, "key creation": 4,
+}  # fmt: skip
+_INSTANTS = ("any instant", "amid polls")
+_ANYWHERE = tuple(point for point in POINTS if point != "migration")
+
+
+@dataclass
+class Tally:
+    """What all rounds came to."""
+
+    rounds: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
+    found: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    stories: list[str] = field(default_factory=list)
+    warm: list[tuple[float, float]] = field(default_factory=list)  # seconds, and those of work
+    cold: list[tuple[float, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    say: Callable[[str], None] = lambda _: None
+
+    @property
+    def total(self) -> int:
+        return self.rounds.total()
+
+    def count(self, kind: str) -> int:
+        return sum(found[kind] for found in self.found.values())
+
+    def note(self, where: str, done: Round, before: Plan | None) -> None:
+        """Add a round; what it found stuck is the fault of the one before."""
+        name = done.plan.name
+        self.rounds[name] += 1
+        self.reached[name] += done.reached
+        if done.resumed is not None:
+            (self.cold if done.cold else self.warm).append((done.resumed, done.worked))
+        cause = name if before is None else before.name
+        for finding in done.findings:
+            self._add(where, name, finding)
+        for finding in done.stuck:
+            self._add(where, cause, finding)
+
+    def _add(self, where: str, name: str, finding: Finding) -> None:
+        self.found[name][finding.kind] += 1
+        self.stories.append(f"{where}, {name}: {finding}")
+        self.say(self.stories[-1])
+
+    def table(self) -> Iterator[str]:
+        """The figures, a line per place."""
+        yield f"{'killed':24}{'rounds':>8}{'there':>8}" + "".join(f"{kind:>9}" for kind in KINDS)
+        for name in sorted(self.rounds):
+            counts = "".join(f"{self.found[name][kind]:>9}" for kind in KINDS)
+            yield f"{name:24}{self.rounds[name]:>8}{self.reached[name]:>8}{counts}"
+        counts = "".join(f"{self.count(kind):>9}" for kind in KINDS)
+        yield f"{'all':24}{self.total:>8}{self.reached.total():>8}{counts}"
+        yield f"{self.total} rounds in {self.seconds:.0f} s"
+        yield from _figures("from the command", self.cold)
+        yield from _figures("from a fork", self.warm)
+        yield from self.stories[:40]
+
+
+def _figures(name: str, found: Sequence[tuple[float, float]]) -> Iterator[str]:
+    if not found:
+        return
+    yield f"first request after a start {name} ({len(found)} times):"
+    for what, seconds in (("seconds", [f[0] for f in found]), ("of work", [f[1] for f in found])):
+        late = sum(one > RESUME_SECONDS for one in seconds)
+        middle = sorted(seconds)[len(seconds) // 2]
+        yield f"  {what}: {middle:.2f}, at most {max(seconds):.2f}, {late} over 3"
+
+
+def plans(rng: Random, count: int) -> Iterator[Plan]:
+    """The rounds of a life: a new database, an old one, then deaths everywhere."""
+    for _ in range(4):
+        yield _plan("migration", rng)
+    points: list[str] = []
+    for number in range(4, count):
+        if number == count - 1 or number % 7 == 6:
+            yield Plan("at rest")  # all was polled, and nothing may be missing
+        elif rng.random() < 0.3:
+            yield Plan(rng.choice(_INSTANTS))
+        else:
+            points = points or rng.sample(_ANYWHERE, len(_ANYWHERE))
+            yield _plan(points.pop(), rng)
+
+
+def _plan(point: str, rng: Random) -> Plan:
+    return Plan(point, rng.choice(("before", "after")), rng.randint(1, _PASSES[point]))
+
+
+async def run_rounds(
+    total: int,
+    *,
+    seed: int,
+    folder: Path,
+    nest: Nest,
+    new_books: Callable[[int, Path], Books],
+    tally: Tally,
+    at_once: int = 3,
+) -> None:
+    """Live as many lives as so many rounds take, and count what they come to."""
+    started = time.monotonic()
+    lengths = [min(ROUNDS_PER_LIFE, total - n) for n in range(0, total, ROUNDS_PER_LIFE)]
+    waiting = list(enumerate(lengths))
+
+    async def live() -> None:
+        while waiting:
+            number, length = waiting.pop(0)
+            place = folder / f"life-{number}"
+            place.mkdir()
+            rng = Random(f"{seed}/{number}")
+            books = await asyncio.to_thread(new_books, number, place)
+            life = Life(books, place, nest, rng)
+            await live_one(life, list(plans(rng, length)), tally, number)
+            tally.seconds = time.monotonic() - started
+            tally.say(f"{tally.total} rounds, {tally.seconds:.0f} s")
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(at_once):
+            tasks.create_task(live())
+
+
+async def live_one(life: Life, rounds: list[Plan], tally: Tally, number: int = 0) -> None:
+    """Live one life, and see that no process outlives its last service."""
+    before = None
+    async with life.begun():
+        for place, plan in enumerate(rounds):
+            if place and plan.point == "migration":
+                await asyncio.to_thread(life.begin_with_first_schema)
+            done = await life.round(plan)
+            tally.note(f"life {number}, round {place} (#{plan.nth})", done, before)
+            before = plan
+        deadline = time.monotonic() + 30
+        while orphans := life.orphans():
+            assert time.monotonic() < deadline, f"processes outlive their service: {orphans}"
+            await asyncio.sleep(0.1)

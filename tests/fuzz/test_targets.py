@@ -1,0 +1,57 @@
+"""A bounded run of every fuzz target, over documents made from the seeds."""
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.mutations import amplified, mutated
+from tests.fuzz.seeds import seeds_of, words_of
+from tests.fuzz.targets import TARGETS
+
+_SECONDS = 5.0  # of this thread's own time, for what takes some milliseconds where all is well
+_NAMES = sorted(TARGETS)
+# what strangers can make long
+_LONG = ("feed", "header", "opml", "page", "text", "url", "wire", "x_answer")
+_bounded = settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def run(target: str, data: bytes) -> None:
+    """Run a target, which must end in time whatever it is given (H2)."""
+    began = time.thread_time()
+    TARGETS[target](data)
+    assert time.thread_time() - began < _SECONDS
+
+
+@pytest.mark.parametrize("target", _NAMES)
+def test_h4_every_seed_passes(target: str) -> None:
+    for seed in seeds_of(target):
+        run(target, seed)
+
+
+@pytest.mark.parametrize("target", _NAMES)
+@_bounded
+@given(data=st.data())
+def test_h4_m6_what_a_stranger_spoils_is_read_or_refused(target: str, data: st.DataObject) -> None:
+    run(target, data.draw(mutated(seeds_of(target), words_of(target))))
+
+
+@pytest.mark.parametrize("target", _LONG)
+@settings(_bounded, max_examples=30)
+@given(data=st.data())
+def test_h2_m2_what_says_the_same_without_end_is_read_in_time(
+    target: str, data: st.DataObject
+) -> None:
+    run(target, data.draw(amplified(seeds_of(target), words_of(target))))
+
+
+@pytest.mark.parametrize("target", _NAMES)
+@settings(_bounded, max_examples=50)
+@given(st.binary(max_size=300))
+def test_h4_any_bytes_are_read_or_refused(target: str, data: bytes) -> None:
+    run(target, data)

@@ -1,0 +1,87 @@
+"""Every misbehaviour of the hostile web against the real service, on both databases (H1-H4).
+
+What single parts do with such input is tested beside them, in `tests/fetch` above all; here it
+is the whole program, with everything at once.
+"""
+
+import asyncio
+import re
+from itertools import chain
+
+import pytest
+
+from tests.hostile.judge import faults
+from tests.hostile.rows import ROWS, TOPICS
+from tests.hostile.run import AT_ONCE, Run, run_matrix
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+_CASES = [
+    pytest.param(index, id=f"{topic}: {ROWS[index].name}")
+    for index, topic in enumerate(chain(*([topic] * len(rows) for topic, rows in TOPICS.items())))
+]
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The matrix on one database; SQLite takes the heavy rows one at a time, to measure each."""
+    is_postgres = request.param == "postgres"
+    url = request.getfixturevalue("postgres_url")() if is_postgres else None
+    folder = tmp_path_factory.mktemp(request.param)
+    return asyncio.run(run_matrix(folder, url, alone=not is_postgres))
+
+
+@pytest.mark.parametrize("index", _CASES)
+def test_every_misbehaviour_comes_to_what_it_must(run: Run, index: int) -> None:
+    found = faults(ROWS[index], run.results[index], machine_late=run.machine_late)
+    assert not found
+
+
+def test_h3_a_healthy_source_does_not_notice(run: Run) -> None:
+    seconds = sorted(seconds for seconds, _ in run.healthy)
+    assert len(seconds) >= 5
+    assert all(outcome["newPosts"] == 1 for _, outcome in run.healthy), run.healthy
+    late = run.machine_late  # nobody here is to blame for that
+    assert seconds[len(seconds) // 2] < 1 + late
+    assert sorted(run.api_seconds)[len(run.api_seconds) // 2] < 1 + late
+
+
+def test_h2_the_event_loop_is_never_held_up(run: Run) -> None:
+    assert run.stalls["+Inf"] > 20, "nobody looked"
+    assert run.worst_stall <= 0.25 + run.machine_late, run.stalls
+
+
+def test_h1_memory_stays_bounded_for_one_and_for_many(run: Run) -> None:
+    assert run.grown_alone.own <= 150
+    # parsers have a budget each (H2)
+    assert run.grown_at_once.own <= 400, f"{AT_ONCE} at once"
+
+
+def test_h1_memory_stays_bounded_for_many_that_send_all_they_may(run: Run) -> None:
+    assert {outcome["failureKind"] for outcome in run.flood} <= {"parse"}
+    assert run.grown_by_flood.tree <= 400
+
+
+def test_h4_nothing_ends_or_restarts_the_service(run: Run) -> None:
+    assert run.exit_code == 0
+    assert "Traceback" not in run.log
+    assert run.log.count("[Polling] failed") >= 100
+
+
+def test_n3_nobody_came_to_an_address_that_is_refused(run: Run) -> None:
+    assert run.witnessed == 0
+
+
+def test_u6_u7_the_log_holds_no_secret_and_one_printable_line_per_event(run: Run) -> None:
+    told = [secret for row in ROWS for secret in row.secrets if secret in run.log]
+    assert not told
+    assert not _CONTROL.search(run.log)
+
+
+def test_the_table_has_a_row_for_every_line_that_a_source_can_break() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS) >= 150
+    settled = {number for row in ROWS for number in row.ids.split()}
+    lines = {f"N{n}" for n in range(2, 16)} | {f"M{n}" for n in range(1, 9)} | {"H1", "H2", "H4"}
+    assert lines <= settled

@@ -1,0 +1,218 @@
+"""The hostile web: one process, a loopback host of its own for every row of the table.
+
+`python -m tests.hostile.web` prints its port when all hosts listen, tells at CONTROL what they
+saw, and ends with its standard input.
+"""
+
+import asyncio
+import contextlib
+import datetime as dt
+import inspect
+import ipaddress
+import json
+import socket
+import ssl
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.hostile.exchange import Exchange, Seen, answer
+from tests.hostile.rows import CONTROL, FLOOD, ROWS, WITNESSES, address, second_address
+from tests.hostile.sizes import LIMIT
+from tests.hostile.table import Misbehaviour
+
+_BACKLOG = 256
+_LARGE = b"x" * LIMIT
+_NOBODY: Any = None  # heavy documents are the same for everybody
+Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class HostileWeb:
+    """All hosts, and what they saw."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.seen = [Seen() for _ in ROWS]
+        self.witnessed = 0
+        self._tls = _self_signed()
+        self._owned = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> "HostileWeb":
+        for index, misbehaviour in enumerate(ROWS):
+            await self._open(index, misbehaviour)
+        for host in WITNESSES:
+            await self._listen(host, self._witness)
+        await self._listen(CONTROL, self._tell)
+        for host in FLOOD:
+            await self._listen(host, _flood)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._owned.aclose()
+
+    async def _open(self, index: int, misbehaviour: Misbehaviour) -> None:
+        if misbehaviour.listens == "full":
+            self._owned.enter_context(_full_queue(address(index), self.port))
+        elif misbehaviour.listens != "nobody":
+            tls = self._tls if misbehaviour.listens == "tls" else None
+            await self._listen(address(index), partial(self._converse, index, False), tls)
+        if misbehaviour.elsewhere:
+            await self._listen(second_address(index), partial(self._converse, index, True))
+
+    async def _listen(
+        self, host: str, connected: Connected, tls: ssl.SSLContext | None = None
+    ) -> None:
+        server = await asyncio.start_server(
+            connected, host, self.port, ssl=tls, limit=1 << 20, backlog=_BACKLOG
+        )
+        self._owned.callback(server.close)
+
+    async def _converse(
+        self,
+        index: int,
+        is_elsewhere: bool,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        misbehaviour, seen = ROWS[index], self.seen[index]
+        seen.connections += 1
+        exchange = Exchange(
+            reader,
+            writer,
+            seen,
+            origin=f"http://{address(index)}:{self.port}",
+            other=f"http://{second_address(index)}:{self.port}",
+            refused=f"{WITNESSES[0]}:{self.port}",
+            is_elsewhere=is_elsewhere,
+        )
+        try:
+            while await self._exchanged(misbehaviour, exchange):
+                pass
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
+            pass  # the visitor has left
+        finally:
+            writer.close()
+
+    async def _exchanged(self, misbehaviour: Misbehaviour, exchange: Exchange) -> bool:
+        """Answer one request; whether the connection is kept for another."""
+        if not misbehaviour.at_accept:
+            raw = await exchange.reader.readuntil(b"\r\n\r\n")
+            exchange.request = raw.decode("latin-1")
+            visits = exchange.seen.elsewhere if exchange.is_elsewhere else exchange.seen.requests
+            visits.append(exchange.request)
+        talk = misbehaviour.talk
+        reply = talk if isinstance(talk, bytes) else talk(exchange)
+        if inspect.isawaitable(reply):
+            exchange.seen.busy += 1
+            try:
+                await reply
+            finally:
+                exchange.seen.busy -= 1
+            return False
+        await exchange.send(reply)
+        head = reply.partition(b"\r\n\r\n")[0].lower()
+        return b"\r\ncontent-length:" in head and b"connection: close" not in head
+
+    async def _witness(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.witnessed += 1
+        writer.close()
+
+    async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        told = {"witnessed": self.witnessed, "seen": [asdict(seen) for seen in self.seen]}
+        writer.write(answer(json.dumps(told).encode(), "Connection: close"))
+        await writer.drain()
+        writer.close()
+
+
+async def _flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """As many bytes as anybody takes, which are soon told to be no feed."""
+    with contextlib.suppress(OSError, EOFError):
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(answer(_LARGE))
+            await writer.drain()
+    writer.close()
+
+
+@contextlib.contextmanager
+def _full_queue(host: str, port: int):
+    """A host whose queue of connections is full and stays so."""
+    with contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind((host, port))
+        listener.listen(0)
+        for _ in range(8):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        yield
+
+
+def _self_signed() -> ssl.SSLContext:
+    """A certificate that nobody vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hostile")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.16.0.1"))]),
+            critical=False,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:
+        pem = Path(folder) / "server.pem"
+        pem.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+            + certificate.public_bytes(serialization.Encoding.PEM)
+        )
+        context.load_cert_chain(pem)
+    return context
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _make_documents() -> None:
+    """Make what takes long to make before anybody asks for it."""
+    for misbehaviour in ROWS:
+        talk = misbehaviour.talk
+        if misbehaviour.heavy and callable(talk) and not inspect.iscoroutinefunction(talk):
+            talk(_NOBODY)
+
+
+async def main() -> None:
+    """Serve until nobody holds the other end of standard input."""
+    _make_documents()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda *_: None)  # visitors leave in every way there is
+    async with HostileWeb(_free_port()) as web:
+        print(web.port, flush=True)
+        await asyncio.to_thread(sys.stdin.buffer.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
