@@ -1,6 +1,7 @@
 """Connections: kept for a moment, without surprises, verified, counted, and all closed (N11)."""
 
 import asyncio
+import gc
 import gzip
 import os
 
@@ -203,6 +204,57 @@ async def test_h1_waiting_for_leave_to_be_large_costs_a_source_nothing(monkeypat
         await asyncio.sleep(1.5)  # longer than the total
         first.done()
         assert (await second).size == 3_000_000
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 4_000_000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2500000\r\n\r\n" + b"x" * 2_000_000,
+        answer("200 OK", gzip.compress(b"x" * 4_000_000), "Content-Encoding: gzip"),
+    ],
+    ids=["too large", "cut short", "a bomb"],
+)
+async def test_h1_a_large_body_that_fails_leaves_its_place_at_once(monkeypatch, reply):
+    monkeypatch.setattr(http, "_MAX_LARGE_BODIES", 1)
+
+    async def closing(reader, writer):
+        writer.write(reply)
+        await writer.drain()
+
+    gc.disable()  # nothing may wait for a collection
+    try:
+        async with serving(closing) as server, visitor(max_body_bytes=3_000_000) as client:
+            for _ in range(3):
+                with pytest.raises(FetchError):
+                    await client.get(server.url())
+            assert client._room._places._value == 1
+    finally:
+        gc.enable()
+
+
+async def test_n10_a_client_that_closes_takes_no_part_for_the_whole():
+    arrived = asyncio.Event()
+
+    async def half(reader, writer):
+        writer.write(b'HTTP/1.1 200 OK\r\nETag: "a"\r\n\r\n<rss>part')
+        await writer.drain()
+        arrived.set()
+        await reader.read()
+
+    async with serving(half) as server:
+        async with visitor() as client:
+            task = asyncio.create_task(client.get(server.url()))
+            await arrived.wait()
+            await asyncio.sleep(0.05)  # until the part is here
+        with pytest.raises(LocalFault, match="not open"):
+            await task
+
+
+async def test_o1_a_proxy_that_wants_a_password_is_our_own_fault():
+    async with serving(answer("407 Auth")) as proxy, visitor(proxy=proxy.origin) as client:
+        with pytest.raises(LocalFault, match="407"):
+            await client.get("http://news.example.org/feed")
 
 
 async def test_n1_the_environments_proxies_are_ignored(monkeypatch):

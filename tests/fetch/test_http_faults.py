@@ -59,6 +59,8 @@ def closing(head, body=b""):
         closing("Content-Length: 5", b"hello, and more"),
         closing("Content-Length: 5", b"hello" + answer("200 OK", b"smuggled")),
         closing("Bad Header: x\r\nContent-Length: 5", b"hello"),
+        closing("Content-Length : 100", b"short"),
+        closing("Transfer-Encoding : chunked", b"5\r\nhello\r\n"),
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nno colon here\r\n\r\n",
     ],
 )

@@ -3,16 +3,18 @@
 import asyncio
 import datetime as dt
 import ipaddress
+import os
+import socket
 import ssl
 import warnings
+from contextlib import suppress
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from OpenSSL import SSL
 
-from headwater.errors import ConnectFailed, TimedOut, TlsFailed
+from headwater.errors import BrokenBody, ConnectFailed, TimedOut, TlsFailed
 from headwater.fetch import tls as tls_module
 from headwater.fetch.names import SystemNames
 from tests.fetch.loopback import answer, name_server, serving, visitor
@@ -261,8 +263,101 @@ async def test_n14_a_tunnel_through_a_proxy_is_verified_too(tmp_path, authority,
 def test_n14_only_so_many_sessions_are_remembered(monkeypatch):
     monkeypatch.setattr(tls_module, "_MAX_SESSIONS", 2)
     trust = tls_module.Trust()
-    session = SSL.Session()
-    for host in ("a", "b", "a", "c"):
-        trust.remember(host, 443, session)
-    assert trust.session("a", 443) is session
+    for host in ("a", "b", "a", "c", "d"):
+        trust.remember(host, 443, host.encode() if host != "d" else b"")
+    assert trust.session("a", 443) == b"a"
     assert trust.session("b", 443) is None
+    assert trust.session("d", 443) is None
+
+
+def tls_12(tmp_path, authority):
+    context = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+async def test_n10_a_body_without_length_is_whole_only_after_a_goodbye(
+    tmp_path, authority, trusting
+):
+    async def cut(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n<rss>part")
+        await writer.drain()
+        sock = writer.get_extra_info("socket")
+        await asyncio.sleep(0.05)
+        sock_shutdown(sock)
+        await reader.read()
+
+    async def said(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n<rss>whole</rss>")
+        await writer.drain()
+        writer.close()
+
+    tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    async with visitor(tls=trusting) as client:
+        async with serving(cut, tls=tls) as server:
+            with pytest.raises(BrokenBody, match="cut short"):
+                await client.get(server.url())
+        async with serving(said, tls=tls) as server:
+            assert (await client.get(server.url())).body == b"<rss>whole</rss>"
+
+
+def sock_shutdown(sock):
+    """End a connection below TLS, without its goodbye."""
+    with socket.socket(fileno=os.dup(sock.fileno())) as own:
+        own.shutdown(socket.SHUT_WR)
+
+
+async def test_h1_what_follows_a_goodbye_is_not_gathered(tmp_path, authority, trusting):
+    async def farewell(reader, writer):
+        """Say goodbye in TLS, and then send and send."""
+        raw = writer.get_extra_info("socket")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+        await writer.drain()
+        with socket.socket(fileno=os.dup(raw.fileno())) as own, suppress(OSError):
+            own.setblocking(False)
+            writer.transport.close()  # which says goodbye
+            await asyncio.sleep(0.05)
+            for _ in range(10_000):
+                await asyncio.get_running_loop().sock_sendall(own, b"\x17\x03\x03\x40\x00" * 1000)
+
+    tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    async with serving(farewell, tls=tls) as server, visitor(tls=trusting) as client:
+        with pytest.raises(BrokenBody, match="cut short"):
+            await client.get(server.url())
+        assert not client._connector.busy
+
+
+async def test_h2_the_server_does_not_choose_a_modulus_for_us(tmp_path, authority, trusting):
+    tls = tls_12(tmp_path, authority)
+    tls.set_ciphers("DHE")
+    async with serving(tls=tls) as server, visitor(tls=trusting) as client:
+        with pytest.raises((TlsFailed, ConnectFailed)):
+            await client.get(server.url())
+
+
+async def test_n7_a_handshake_that_drips_ends_at_the_connect_timeout():
+    async def dripping(reader, writer):
+        await reader.read(1)
+        while True:
+            writer.write(b"\x16\x03\x03\x40\x00"[:1])
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    async def converse(reader, writer):
+        await dripping(reader, writer)
+
+    limits = {"connect_timeout_seconds": 0.3, "total_timeout_seconds": 30}
+    async with serving() as server, visitor(**limits) as client:
+        server.converse = converse
+        with pytest.raises((TimedOut, TlsFailed)) as caught:
+            await client.get(server.url().replace("http:", "https:"))
+        assert "30 s" not in str(caught.value)
+
+
+async def test_n14_a_long_chain_is_not_kept_in_memory(tmp_path, authority, trusting):
+    context = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    async with serving(tls=context) as server, visitor(tls=trusting) as client:
+        await client.get(server.url())
+        client._connector.close()
+        kept = client._connector._trust.session("127.0.0.1", server.port)
+        assert 0 < len(kept) <= tls_module._MAX_SESSION_BYTES

@@ -14,6 +14,7 @@ class Place:
 
     def __init__(self, places: asyncio.Semaphore) -> None:
         self._places: asyncio.Semaphore | None = places
+        self._loop = asyncio.get_running_loop()
 
     def let_go(self) -> None:
         """Let another one be large."""
@@ -22,7 +23,9 @@ class Place:
             self._places = None
 
     def __del__(self) -> None:
-        self.let_go()  # a body that nobody has any more takes no place
+        """A body that nobody has any more takes no place, whichever thread finds that out."""
+        if self._places is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._places.release)
 
 
 class Room:
@@ -49,7 +52,12 @@ async def inflated(
             return await _inflate(body, encoding, SMALL_BODY), None
         except TooLarge:
             place = await room.place()
-    return await _inflate(body, encoding, limit), place
+    try:
+        return await _inflate(body, encoding, limit), place
+    except BaseException:
+        if place is not None:
+            place.let_go()
+        raise
 
 
 async def _inflate(body: bytes, encoding: str, limit: int) -> bytes:

@@ -82,6 +82,7 @@ class Connector:
         self._proxy = proxy
         self._tls = tls
         self._trust: Trust | None = None
+        self._gathering = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self.idle: dict[Origin, list[Wire]] = {}
         self.idle_count = 0
@@ -147,7 +148,7 @@ class Connector:
     async def _connect(self, url: WebUrl) -> Wire:
         found = await self._names.addresses(url.host)
         judge(url.host, found, self._allowed)
-        secured = self._secure(url) if url.scheme == "https" else None
+        secured = await self._secure(url) if url.scheme == "https" else None
         wire_for = partial(Wire, self._bounds, secured)
         if len(found) == 1:  # judged just now, and connected to as it is written (N4)
             _, wire = await self._loop.create_connection(wire_for, found[0], url.port)
@@ -166,10 +167,16 @@ class Connector:
             raise
         return wire
 
-    def _secure(self, url: WebUrl) -> Secured:
-        if self._trust is None:
-            self._trust = Trust(self._tls)
-        return self._trust.secure(url.host, url.port)
+    async def _secure(self, url: WebUrl) -> Secured:
+        trust = self._trust or await self._gather_trust()
+        return trust.secure(url.host, url.port)
+
+    async def _gather_trust(self) -> Trust:
+        """Read the certificates of all authorities, once, and beside the event loop (H2)."""
+        async with self._gathering:
+            if self._trust is None:
+                self._trust = await asyncio.to_thread(Trust, self._tls)
+            return self._trust
 
     async def _open_by_proxy(self, url: WebUrl, proxy: Proxy, until: Deadlines) -> Wire:
         try:
@@ -190,10 +197,10 @@ class Connector:
             )
             if not 200 <= wire.status < 300:
                 raise ProxyFault("it opens no tunnel", wire.status)
+            wire.secure(await self._secure(url))
         except BaseException:
             self.discard(wire)
             raise
-        wire.secure(self._secure(url))
         return wire
 
 

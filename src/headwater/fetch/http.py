@@ -19,7 +19,7 @@ from headwater.errors import (
     TimedOut,
 )
 from headwater.fetch.body import Place, Room, inflated, start_of_error
-from headwater.fetch.connect import Connector, Deadlines, Proxy, judge
+from headwater.fetch.connect import Connector, Deadlines, Proxy, ProxyFault, judge
 from headwater.fetch.faults import NETWORK_ERRORS, fault_of
 from headwater.fetch.headers import lines
 from headwater.fetch.hops import Visit, headers_for, next_url
@@ -147,9 +147,12 @@ class Client:
             return await self._ask(visit, url, Deadlines(connected_by, over_at))
         except (FetchError, *NETWORK_ERRORS) as error:
             fault = self._fault(error, masked(str(url)), is_over=self._loop.time() >= over_at)
-            if fault is error:
-                raise
-            raise fault from error
+            try:
+                if fault is error:
+                    raise
+                raise fault from error
+            finally:
+                del fault  # it would keep this frame, and the frame the whole answer
         finally:
             visit.seconds_left -= self._loop.time() - began
 
@@ -171,6 +174,8 @@ class Client:
         question = self._question(visit, url)
         wire = await self._answered(connector, url, question, until)
         try:
+            if wire.status == 407 and self._proxy is not None:
+                raise ProxyFault("it wants a password", 407)
             if wire.status in REDIRECTS:
                 target = next_url(visit, url, wire.taken(), self._limits.max_redirects)
                 self._judge_literal(target)
@@ -227,7 +232,11 @@ class Client:
         place = None
         if wire.is_waiting:
             place = await self._waited_for_place(visit, wire)
-            await wire.grow()
+            try:
+                await wire.grow()
+            except BaseException:
+                place.let_go()
+                raise
         limit = self._limits.max_body_bytes
         return await inflated(wire.take_body(), encoded, limit=limit, room=self._room, place=place)
 

@@ -14,8 +14,13 @@ _lib, _ffi = SSL._lib, SSL._ffi  # type: ignore[attr-defined]
 
 _GROUPS = b"X25519:P-256:P-384"  # without those whose keys cost more than all the rest
 _NO_PARTIAL_WILDCARDS = 4  # X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS: *.example.org, never w*.…
+# no finite-field key exchange: the server chooses the modulus, and a large one takes seconds (H2)
+_CIPHERS = b"DEFAULT:!DHE:!PSK:!SRP"
 _RECORD = 16_384  # bytes that one record holds at most
 _MAX_SESSIONS = 4096
+_MAX_SESSION_BYTES = (
+    8192  # a ticket and the server's own certificate; who needs more is greeted anew
+)
 
 
 class Insecure(Exception):
@@ -32,25 +37,27 @@ class Trust:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         context.set_min_proto_version(SSL.TLS1_2_VERSION)
+        context.set_cipher_list(_CIPHERS)
+        context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
         context.set_verify(SSL.VERIFY_PEER)
         context.set_session_cache_mode(SSL.SESS_CACHE_CLIENT | SSL.SESS_CACHE_NO_INTERNAL)
         if _lib.SSL_CTX_set1_curves_list(context._context, _GROUPS) != 1:
             raise Insecure("this OpenSSL has none of the usual curves")
         _trust_roots(context, tls or ssl.create_default_context())
         self._context = context
-        self._sessions: OrderedDict[tuple[str, int], SSL.Session] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def secure(self, host: str, port: int) -> "Secured":
         """Begin to speak TLS with a host, going on where the last visit ended."""
         return Secured(self, SSL.Connection(self._context, None), host, port)
 
-    def session(self, host: str, port: int) -> SSL.Session | None:
+    def session(self, host: str, port: int) -> bytes | None:
         """What is remembered of a host."""
         return self._sessions.get((host, port))
 
-    def remember(self, host: str, port: int, session: SSL.Session | None) -> None:
-        """Keep a session, and forget the one that was not used for the longest time."""
-        if session is None:
+    def remember(self, host: str, port: int, session: bytes) -> None:
+        """Keep a session if there is one; the one not used for the longest time goes."""
+        if not session:
             return
         self._sessions[host, port] = session
         self._sessions.move_to_end((host, port))
@@ -67,11 +74,12 @@ class Secured:
         self._host = host
         self._port = port
         self.is_ready = False  # the hands are shaken, the certificate verified
+        self.is_over = False  # the other side has said goodbye
         connection.set_connect_state()
         _expect(connection, host)
         session = trust.session(host, port)
         if session is not None:
-            connection.set_session(session)
+            _go_on(connection, session)
 
     def greet(self) -> bytes:
         """The first bytes to send."""
@@ -91,14 +99,17 @@ class Secured:
         except SSL.WantReadError:
             pass
         except SSL.ZeroReturnError:
-            pass  # it said goodbye; the wire is closed next
+            self.is_over = True  # whatever follows is nobody's
         except SSL.Error as error:
             raise Insecure(_reason(error)) from error
         return b"".join(pieces)
 
     def seal(self, data: bytes) -> bytes:
         """What to send so that the other side reads this."""
-        self._connection.sendall(data)
+        try:
+            self._connection.sendall(data)
+        except SSL.Error as error:  # the other side wants something else first
+            raise Insecure(_reason(error)) from error
         return self.outgoing()
 
     def outgoing(self) -> bytes:
@@ -114,7 +125,7 @@ class Secured:
         """Remember the session: sent or not, the goodbye must not spoil it."""
         if self.is_ready:
             self._connection.set_shutdown(SSL.SENT_SHUTDOWN)
-            self._trust.remember(self._host, self._port, self._connection.get_session())
+            self._trust.remember(self._host, self._port, _session_of(self._connection))
 
     def _shake(self) -> bool:
         try:
@@ -160,6 +171,28 @@ def _expect(connection: SSL.Connection, host: str) -> None:
         is_set = _lib.X509_VERIFY_PARAM_set1_ip(parameters, address, len(address))
     if is_set != 1:
         raise Insecure("its name cannot be verified")
+
+
+def _session_of(connection: SSL.Connection) -> bytes:
+    """A session as bytes: kept as it is, it would keep the server's whole chain in memory."""
+    session = _ffi.gc(_lib.SSL_get1_session(connection._ssl), _lib.SSL_SESSION_free)
+    size = 0 if session == _ffi.NULL else _lib.i2d_SSL_SESSION(session, _ffi.NULL)
+    if not 0 < size <= _MAX_SESSION_BYTES:
+        return b""
+    room = _ffi.new("unsigned char[]", size)
+    _lib.i2d_SSL_SESSION(session, _ffi.new("unsigned char **", room))
+    return bytes(_ffi.buffer(room, size))
+
+
+def _go_on(connection: SSL.Connection, remembered: bytes) -> None:
+    """Offer to go on with a session; what cannot be read is not offered."""
+    room = _ffi.from_buffer("unsigned char[]", remembered)
+    session = _lib.d2i_SSL_SESSION(
+        _ffi.NULL, _ffi.new("const unsigned char **", room), len(remembered)
+    )
+    if session != _ffi.NULL:
+        _lib.SSL_set_session(connection._ssl, session)
+        _lib.SSL_SESSION_free(session)
 
 
 def _reason(error: SSL.Error) -> str:

@@ -22,6 +22,7 @@ MAX_INFORMATIONAL = 10
 MAX_ERROR_BODY = 4096  # bytes of an error that are worth reading (N9)
 SMALL_BODY = 1_048_576  # larger ones need leave to grow (H1)
 _ERROR_BODY_SECONDS = 5.0
+_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
 _NO_BODY = frozenset({101, 204, 205, 304, *REDIRECTS})
 
 
@@ -80,7 +81,8 @@ class Wire(asyncio.Protocol):
         self.is_waiting = False  # for leave to grow large
         self._may_grow = False
         self._head_only = False
-        self._wire_bytes = 0
+        self._wire_bytes = 0  # as they came, sealed or not
+        self._said_bytes = 0  # what they say
         self._head_bytes = 0
         self._head_count = 0
         self._informational = 0
@@ -91,7 +93,7 @@ class Wire(asyncio.Protocol):
     @property
     def is_silent(self) -> bool:
         """Whether not one byte came in answer."""
-        return self._wire_bytes == 0
+        return self._said_bytes == 0
 
     @property
     def is_reusable(self) -> bool:
@@ -148,12 +150,9 @@ class Wire(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once: nobody is kept waiting for by a peer that does not say goodbye."""
-        self.is_idle = True
-        secured, self._secured = self._secured, None
-        if secured is not None:
-            secured.end()
-        if self._transport is not None:
-            self._transport.abort()
+        self.body = bytearray()  # whoever holds on to this connection holds on to nothing more (H1)
+        self._end_secured()
+        self._fail(Lost("closed by ourselves"))  # a part is never taken for the whole (N10)
 
     async def _wait(self) -> None:
         waiter = self._waiter = self._loop.create_future()
@@ -165,6 +164,7 @@ class Wire(asyncio.Protocol):
         finally:
             self._waiter = None
             self._timer.cancel()
+            del waiter  # its error would keep this frame, and the frame its error
 
     def _look_at_time(self) -> None:
         """Give up what has been quiet for too long, or look again when it might be."""
@@ -207,30 +207,50 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came over the wire, unless nobody asked for it (N11)."""
+        self._wire_bytes += len(data)
         if self._secured is not None:
-            try:
-                data = self._secured.receive(data)
-                self._write(self._secured.outgoing())
-            except Insecure as error:
-                self._fail(error)
-                return
-            if self._question and self._secured.is_ready:
-                self._send(self._question)
-            if not data:
-                self._count(b"")
-                return
-        if self.is_idle:
+            self._open(data, self._secured)
+        elif self.is_idle:
             self.abort()
+        else:
+            self._read(data)
+
+    def _open(self, data: bytes, secured: Secured) -> None:
+        """Take sealed bytes; after its goodbye the other side has nothing more to say."""
+        try:
+            said = secured.receive(data)
+            self._write(secured.outgoing())
+            if self._question and secured.is_ready:
+                self._send(self._question)
+        except Insecure as error:
+            self._fail(error)
             return
-        self._count(data)
-        self._read(data)
+        if said and self.is_idle:
+            self.abort()
+        elif said:
+            self._read(said)
+        elif self._wire_bytes > self._bounds.max_wire_bytes:
+            self._fail(TooLarge("the answer has far more bytes than its body"))
+        if secured.is_over and self._transport is not None:
+            self._transport.abort()
+            self._ended(None, is_whole=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take a body that ends with its connection for whole only if that was closed (N10)."""
+        """Know that the connection is gone."""
         self._transport = None
-        if self._secured is not None:
-            self._secured.end()
-            self._secured = None
+        self._ended(exc, is_whole=self._secured is None or self._secured.is_over)
+        self._end_secured()
+
+    def _end_secured(self) -> None:
+        secured, self._secured = self._secured, None
+        if secured is not None:
+            secured.end()
+
+    def _ended(self, exc: Exception | None, *, is_whole: bool) -> None:
+        """Take a body that ends with its connection for whole only if that was closed (N10).
+
+        Over TLS that takes a goodbye: anybody on the way can close a connection.
+        """
         if not self.is_answered:
             during = "during the TLS handshake" if self._question else "before the answer"
             self._fail(exc if isinstance(exc, OSError) else Lost(f"closed {during}"))
@@ -238,17 +258,15 @@ class Wire(asyncio.Protocol):
             self._enough()
         elif exc is not None:
             self._fail(BrokenBody("the connection was reset within the body"))
-        elif self._has_length:
+        elif self._has_length or not is_whole:
             self._fail(BrokenBody("the body was cut short"))
         else:
             self.is_complete = True
             self._enough()
 
-    def _count(self, data: bytes) -> None:
-        self._wire_bytes += len(data)
-        self._quiet_by = self._loop.time() + self._bounds.read_seconds
-
     def _read(self, data: bytes) -> None:
+        self._said_bytes += len(data)
+        self._quiet_by = self._loop.time() + self._bounds.read_seconds
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
@@ -284,7 +302,7 @@ class Wire(asyncio.Protocol):
         elif self._wire_bytes > self._bounds.max_wire_bytes:
             self._fail(TooLarge("the answer has far more bytes than its body"))
         elif not self.is_answered:
-            if self._wire_bytes > MAX_HEADER_BYTES:
+            if self._said_bytes > MAX_HEADER_BYTES:
                 self._fail(TooLarge(f"the headers are larger than {MAX_HEADER_BYTES} bytes"))
         elif self._head_only or self.status in _NO_BODY:
             self._enough()
@@ -342,13 +360,14 @@ class Wire(asyncio.Protocol):
         """End at the head where it announces too much (N7)."""
         limit = self._bounds.max_body_bytes
         for name, value in self.headers:
-            match name.lower():
-                case b"content-length":
-                    self._has_length = True
-                    if value.isdigit() and int(value[:20]) > limit:
-                        raise TooLarge(f"the body is announced with more than {limit} bytes")
-                case b"transfer-encoding":
-                    self._has_length = True
+            key = name.strip().lower()
+            if key not in _LENGTHS or value.strip().lower() == b"identity":
+                continue
+            if len(key) < len(name):  # the parser took it for another header
+                raise BrokenBody("the answer is not valid HTTP")
+            self._has_length = True
+            if key == b"content-length" and value.isdigit() and int(value[:20]) > limit:
+                raise TooLarge(f"the body is announced with more than {limit} bytes")
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body: of an error, only the start."""
