@@ -86,7 +86,8 @@ class Stage:
         victim.send_signal(how)
         if how is signal.SIGKILL:
             victim.wait()
-        self.in_flight = self.web.requests() - await stored_polls(self.app)
+        stored = await stored_polls(self.app)  # first: what others store meanwhile is not in flight
+        self.in_flight = self.web.requests() - stored
 
     async def all_stored(self) -> None:
         """Wait until everything that was due is stored."""

@@ -82,7 +82,7 @@ async def chatty_afterwards(ex: Exchange) -> None:
     """A whole answer, and when all is quiet another that nobody asked for."""
     await ex.send(answer(rss(item(f"Answer {ex.number}", f"Body {ex.number}"))))
     if ex.number == 1:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
         await ex.send(answer(rss(item("Poison", "Nobody asked for this."))))
     await ex.silence()
 

@@ -49,9 +49,10 @@ def test_a_list_whose_host_cannot_keep_up(cli, tmp_path):
     said = cli("simulate", "--opml", "list.opml", "--interval", 5, "--days", 0.2)
     assert said.code == 0
     assert said.err == "1 line of list.opml cannot be polled\n"
-    assert "40 × 3 s fits; shortest feasible interval 3 min" in said.out
+    assert "\t40\t3 s\t" in said.out
+    assert "\tyes\t3 min\n" in said.out
     said = cli("simulate", "--opml", "list.opml", "--interval", 1, "--days", 0.2)
-    assert "40 × 3 s does not fit; shortest feasible interval 3 min" in said.out
+    assert "\tno\t3 min\n" in said.out
     assert "1 host cannot keep up." in said.out
 
 

@@ -91,7 +91,7 @@ def _move(call: Invocation, from_: str, to: str, *, json: bool) -> None:
     if moved.differing:
         raise StoreError(_difference(moved))
     if not json:
-        _say_what_next(moved, key_files, to)
+        _say_what_next(moved, key_files)
 
 
 async def _moved(settings: Settings, from_: str, to: str, tell: Tell) -> Moved:
@@ -180,7 +180,7 @@ def _key_files(settings: Settings, from_: str, to: str) -> tuple[Path, Path] | N
     return None if given or there == here or not there.is_file() else (there, here)
 
 
-def _say_what_next(moved: Moved, key_files: tuple[Path, Path] | None, to: str) -> None:
+def _say_what_next(moved: Moved, key_files: tuple[Path, Path] | None) -> None:
     """On standard error: the answer itself is the table."""
     total = words.counted(sum(one.target.rows for one in moved.tables), "row")
     if moved.was_complete:
@@ -193,4 +193,4 @@ def _say_what_next(moved: Moved, key_files: tuple[Path, Path] | None, to: str) -
         where = "" if here.is_absolute() else " (seen from the folder that headwater runs in)"
         taken = "; one of another database is in its place, keep that" if here.exists() else ""
         output.note(f"Move the master key too, from {there} to {here}{where}{taken}.")
-    output.note(f"Then set app.database-url to {masked(to)} and start headwater.")
+    output.note("Then set app.database-url to what you gave as --to, and start headwater.")

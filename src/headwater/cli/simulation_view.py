@@ -18,7 +18,8 @@ _COLUMNS = (
     output.number("Delay"),
     output.number("Load"),
     output.spare(output.number("Latest")),
-    output.Column("Verdict", shrinks=True, least=24),
+    output.Column("Fits"),
+    output.number("Shortest interval"),
 )
 
 
@@ -36,13 +37,13 @@ def show(report: Report, seconds: float) -> None:
 
 def _show_summary(report: Report, seconds: float) -> None:
     late = ", ".join(f"{name} {words.span(value)}" for name, value in report.lateness.items())
-    peak = max(report.per_minute, default=0)
+    mean, peak = _mean(report.per_minute), max(report.per_minute, default=0)
     per_second = report.sources * report.days / max(seconds, 0.001)
     days = words.counted(int(report.days), "day") if report.days >= 1 else f"{report.days:g} days"
     title = f"{days} of {words.counted(report.sources, 'source')} on {report.hosts:,} hosts"
     fields: dict[str, output.Cell | None] = {
         "Polls": f"{report.polls:,}, at most {report.most_in_a_second:,} begun in one second",
-        "Requests per minute": f"{_mean(report.per_minute):.1f} on average, {peak:,} at most",
+        "Requests per minute, last day": f"{mean:.1f} on average, {peak:,} at most",
         "Late by": late,
         "In the end": f"{report.failing:,} failing, {report.disabled:,} disabled",
         "Outages": f"{report.outages:,} noticed" if report.outages else None,
@@ -58,7 +59,7 @@ def _mean(values: Sequence[int]) -> float:
 
 def _show_chart(per_minute: list[int]) -> None:
     """Requests per minute over a day, drawn with blocks."""
-    width = max(min(output.console().width - 10, 144), 24)
+    width = max(min(output.console().width - 14, 144), 24)  # the last hour stands behind it
     columns = by_minutes(per_minute, width)
     top = max(max(columns), 1.0)
     output.say("")
@@ -85,17 +86,14 @@ def _ruler(width: int, hours: float) -> str:
 
 
 def _row(load: LaneLoad) -> list[output.Cell]:
-    shortest = words.minutes(load.shortest_minutes)
-    each = f"{load.sources:,} × {load.delay_seconds:.3g} s"
-    answer, style = ("fits", "") if load.fits else ("does not fit", "bold red")
-    verdict = Text(f"{each} {answer}; shortest feasible interval {shortest}", style=style)
     return [
         load.lane,
         f"{load.sources:,}",
         f"{load.delay_seconds:.3g} s",
         f"{load.load:.1%}",
         words.span(load.late_seconds),
-        verdict,
+        "yes" if load.fits else Text("no", style="bold red"),
+        words.minutes(load.shortest_minutes),
     ]
 
 

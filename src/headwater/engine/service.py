@@ -80,7 +80,11 @@ class Service(Engine):
                 return
             if attempt + 1 < _CLAIM_ATTEMPTS:
                 await self._clock.sleep(_CLAIM_SECONDS)
-        raise AlreadyPolling("another headwater process polls this database already")
+        advice = "beside workers, `serve --no-scheduler` serves the API"
+        polled = "another headwater process polls this database already"
+        raise AlreadyPolling(
+            f"{polled}; {advice}" if self._store.database.takes_workers else polled
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until told to stop."""

@@ -1,6 +1,7 @@
 """Machine: what befell the process and its surroundings, as far as rules make allowance for it."""
 
 _LONG_AGO = float("-inf")
+_AN_INSTANT = 0.001
 
 
 class Machine:
@@ -12,6 +13,7 @@ class Machine:
         self.up_since = _LONG_AGO
         self.clean = True  # how the last process ended
         self.upset_at = _LONG_AGO  # the clock was set, or the machine slept
+        self.left_at = _LONG_AGO  # when that sleep began
         self.set_back_at = _LONG_AGO
         self.set_forward_at = _LONG_AGO
         self.in_trouble: str | None = None  # the network, in truth
@@ -38,6 +40,9 @@ class Machine:
 
     def upset(self, at: float, what: str, seconds: float) -> None:
         """The clock was set, or the machine slept."""
+        began = at - seconds if what == "slept" else at
+        if began > self.upset_at:  # else it fell asleep again at once
+            self.left_at = began
         self.upset_at = at
         if what == "clock set":
             if seconds < 0:
@@ -65,6 +70,13 @@ class Machine:
         """Lanes come back from here on."""
         self.back_at = at
         self.returns += 1
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the process began after the last return, or right before the sleep it is from."""
+        awake = self.left_at - self.up_since  # before it slept; the difference of sums has an error
+        fell_asleep = self.back_at == self.upset_at and awake < _AN_INSTANT
+        return self.up_since > self.back_at or fell_asleep
 
     def take_off(self, at: float) -> None:
         """A poll begins."""

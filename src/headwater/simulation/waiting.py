@@ -115,8 +115,8 @@ class Waiting:
         machine = self._machine
         if due_at > machine.back_at or spot.returned_after == machine.returns:
             return
-        if machine.up_since > machine.back_at:
-            return  # a process that begins is in a hurry
+        if machine.is_beginning:
+            return  # it is in a hurry
         spot.returned_after = machine.returns
         self._returned[int(at)] += 1
         if self._returned[int(at)] > self._allowance:

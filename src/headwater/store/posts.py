@@ -104,19 +104,25 @@ def _known(
 
 def _of_sources(session: Session, asked: Sequence[Asked]) -> tuple[Rows, Rows]:
     """Posts and tombstones with one of the hashes, each of its own source, by the source."""
-    pairs = {(subject.source.id, h) for subject, sifted in asked for h in sifted.hashes}
-    if not pairs:
-        return {}, {}
-    marks = [(owner, mark(h)) for owner, h in pairs]
-    return (
-        _found(session, "posts", "content_hash", "url", list(pairs)),
-        _found(session, "tombstones", "mark", "link", marks),
-    )
+    pairs = list({(subject.source.id, h) for subject, sifted in asked for h in sifted.hashes})
+    stored: Rows = {}
+    buried: Rows = {}
+    for first in range(0, len(pairs), _MOST_TOGETHER):  # one feed may have 100,000 of them (H1)
+        some = pairs[first : first + _MOST_TOGETHER]
+        marks = [(owner, mark(h)) for owner, h in some]
+        _find(session, stored, "posts", "content_hash", "url", some)
+        _find(session, buried, "tombstones", "mark", "link", marks)
+    return stored, buried
 
 
-def _found(
-    session: Session, table: str, key: str, other: str, pairs: Sequence[tuple[str, str]]
-) -> Rows:
+def _find(
+    session: Session,
+    found: Rows,
+    table: str,
+    key: str,
+    other: str,
+    pairs: Sequence[tuple[str, str]],
+) -> None:
     # one look into the index per pair: the join must not be turned around
     if session.kind == "sqlite":
         given = """SELECT json_extract(value, '$[0]') AS source_id,
@@ -132,10 +138,8 @@ def _found(
         CROSS JOIN {table} AS t WHERE t.source_id = wanted.source_id AND t.{key} = wanted.key""",
         params,
     )
-    by_source: Rows = {}
     for row in rows:
-        by_source.setdefault(row[2], []).append(row)
-    return by_source
+        found.setdefault(row[2], []).append(row)
 
 
 def _of_podcast(

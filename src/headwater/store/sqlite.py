@@ -39,6 +39,7 @@ class SqliteSession:
     kind = "sqlite"
 
     def __init__(self, path: Path, *, wal: bool = True, patient: bool = True) -> None:
+        _make_private(path)
         self.connection = sqlite3.connect(
             path,
             timeout=_BUSY_SECONDS if patient else 0,
@@ -118,6 +119,12 @@ class SqliteSession:
     def close(self) -> None:
         """Give the connection up."""
         self.connection.close()
+
+
+def _make_private(path: Path) -> None:
+    """Let a new file be its owner's alone: sources may have passwords in their addresses (U6)."""
+    with suppress(OSError):  # whatever is wrong, opening it says so
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 class SqliteFile(SqliteSession):
