@@ -18,7 +18,7 @@ from headwater.rules.urls import masked
 
 _CROWD_SECONDS = 0.005  # documents that come closer than this are many
 _HANDFUL_BYTES = 262_144  # of documents that a worker is given at once
-_MAX_IN_LINE = 16  # documents that wait for the worker, before others are parsed beside it
+_MAX_IN_LINE = 128  # documents that wait for the worker, before others are parsed beside it
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
 
 T = TypeVar("T")
