@@ -159,7 +159,8 @@ class ClusterWorker(Engine):
             left = await self._poll_shard(opening, lanes)
         finally:
             self.lanes.withdraw(lanes)
-            await self.lanes.emptied(lanes)
+            while not await self.lanes.emptied(lanes, seconds=_LOOK_SECONDS):
+                self.lanes.withdraw(lanes)  # what was asked for meanwhile waits for the next job
             with suppress(HeadwaterError):  # else it is found not closed, and nobody hurries
                 await self.leases.close(opening.fence)
                 if left or shard in self._look_again:
@@ -182,7 +183,7 @@ class ClusterWorker(Engine):
             tried.update(one.id for one in due)
             names = {one.lane or NULL_LANE for one in due}
             if opening.unclean:
-                self._allow_for_lost_visits(due, known=lanes)
+                await self._allow_for_lost_visits(due, known=lanes)
             lanes |= names
             self.lanes.offer(due)
             await self.lanes.emptied(names, seconds=min(_LOOK_SECONDS, time_left))
@@ -203,12 +204,20 @@ class ClusterWorker(Engine):
     def _opens_in(self, due: DueSource, seconds: float) -> bool:
         return self.gates.seconds_until_open(due.lane or NULL_LANE) < seconds
 
-    def _allow_for_lost_visits(self, due: Sequence[DueSource], *, known: set[str]) -> None:
-        """Keep the delays of a shard whose last worker may not have told of all visits (P3)."""
+    async def _allow_for_lost_visits(self, due: Sequence[DueSource], *, known: set[str]) -> None:
+        """Keep the delays of a shard whose last worker may not have told of all visits (P3).
+
+        They are stored, too: the next to open the shard finds that it was closed in order.
+        """
+        assumed = set[str]()
         for one in due:
             lane = one.lane or NULL_LANE
             if lane not in known:
                 self.gates.assume_visit(lane, one.delay_seconds)
+                assumed.add(lane)
+        visits = [visit for visit in self.gates.snapshot() if visit.lane in assumed]
+        if visits:
+            await self._store.hosts.keep(visits)
 
     async def _work_loop(self) -> None:
         attempt = 0
@@ -233,6 +242,10 @@ class ClusterWorker(Engine):
             await self._tried(self._confirm(), "leases could not be confirmed")
 
     async def _confirm(self) -> None:
+        # the right to poll beside others went with its connection if the server was restarted;
+        # without it leases are not confirmed, and soon nobody is asked any more
+        if not await self._store.database.keep_claim():
+            raise AlreadyPolling("a headwater process polls this database alone; stop it first")
         await self.leases.confirm()
         await self._set_clock()
         await self._switch.look()

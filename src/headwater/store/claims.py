@@ -70,9 +70,9 @@ class HostClaims:
             session = self._connected()
             rows = session.connection.execute(_TAKE, [list(keys.values())]).fetchall()
             ours = {key for key, taken in rows if taken}
-            self._held.update(ours)
             # only now: what the last visitor left behind was stored before it gave its host back
             states = of_lanes(session, lanes)
+            self._held.update(ours)  # last: who is told of a failure gives nothing back
         except Exception as error:
             self._drop()
             raise self._database.translate(error) from error
