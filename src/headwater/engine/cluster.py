@@ -159,8 +159,7 @@ class ClusterWorker(Engine):
             left = await self._poll_shard(opening, lanes)
         finally:
             self.lanes.withdraw(lanes)
-            while not await self.lanes.emptied(lanes, seconds=_LOOK_SECONDS):
-                self.lanes.withdraw(lanes)  # what was asked for meanwhile waits for the next job
+            await self.lanes.emptied(lanes)
             with suppress(HeadwaterError):  # else it is found not closed, and nobody hurries
                 await self.leases.close(opening.fence)
                 if left or shard in self._look_again:
