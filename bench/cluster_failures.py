@@ -29,8 +29,6 @@ OnServer = Callable[[PostgresServer, Path], Coroutine[Any, Any, Record]]
 
 def all_runs() -> Iterator[tuple[str, OnServer]]:
     """Every run, by name."""
-    default = partial(runs.killed, lease_seconds=30)
-    yield "SIGKILL, all settings as they come", partial(in_new_database, default)
     for name, run in runs.RUNS.items():
         yield name, partial(in_new_database, run)
     for seconds in (5, 60):

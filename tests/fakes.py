@@ -65,6 +65,8 @@ class _JumpingSelector(selectors.DefaultSelector):
 class FakeClock:
     """Time as the virtual loop has it, with a wall clock that a test can set."""
 
+    doubt_seconds: float = 0.0
+
     def __init__(self, start: datetime = START) -> None:
         self._start = start
         self._set_by = timedelta()

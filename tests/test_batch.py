@@ -62,6 +62,31 @@ async def test_calls_during_a_batch_gather_for_the_next_one(run: Recorder):
     assert run.batches == [[0], [1, 2, 3]]
 
 
+@pytest.mark.parametrize("when", ["waiting", "under way", "answered"])
+async def test_what_was_done_for_somebody_who_is_gone_is_told(run: Recorder, when: str):
+    unwanted: list[tuple[int, int]] = []
+
+    async def doubled(items: Sequence[int]) -> Sequence[int | Exception]:
+        results = await run(items)
+        if when == "answered":  # the answer is there, and its caller does not know yet
+            asyncio.get_running_loop().call_soon(task.cancel)
+        return results
+
+    call = Batcher(doubled, unwanted=lambda item, result: unwanted.append((item, result)))
+    task = asyncio.create_task(call(3))
+    await asyncio.sleep(0)
+    if when != "answered":
+        if when == "under way":
+            run.gate.clear()
+            await run.is_running(1)
+        task.cancel()
+        run.gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await call.flush(60)
+    assert unwanted == [(3, 6)]
+
+
 async def test_a_batch_weighs_no_more_than_allowed(run: Recorder):
     call = Batcher(run, most=10, weight=lambda item: item)
 

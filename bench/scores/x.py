@@ -75,7 +75,7 @@ class Replay:
         self.exchanges = exchanges
         self.default = default
 
-    async def get(self, url: str, *, headers: Mapping[str, str]) -> Exchange:
+    async def get(self, url: str, *, headers: Mapping[str, str], turns: object) -> Exchange:  # noqa: ARG002
         assert headers["Authorization"] == f"Bearer {KEY}"
         parts = urlsplit(url)
         return self.default or self.exchanges[place(parts.path, parts.query)]

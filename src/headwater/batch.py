@@ -28,8 +28,11 @@ class Batcher(Generic[Item, Result]):
         weight: Callable[[Item], int] = lambda _: 1,
         gather_seconds: float = _GATHER_SECONDS,
         is_watched: Callable[[], bool] = lambda: False,
+        unwanted: Callable[[Item, Result], None] = lambda _item, _result: None,
     ) -> None:
+        """`unwanted` is told of what was done for somebody who was cancelled meanwhile."""
         self._run = run
+        self._unwanted = unwanted
         self._most = most
         self._weight = weight
         self._gather_seconds = gather_seconds
@@ -44,7 +47,12 @@ class Batcher(Generic[Item, Result]):
         self._waiting.append((item, future))
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if not future.cancelled() and future.exception() is None:  # it came too late
+                self._unwanted(item, future.result())
+            raise
 
     def __len__(self) -> int:
         """How many wait for the next batch."""
@@ -83,7 +91,7 @@ class Batcher(Generic[Item, Result]):
         except Exception as error:  # noqa: BLE001 - it belongs to the callers, every one of them
             results = [error] * len(batch)
         if len(batch) <= _AT_ONCE_WHILE_WATCHED:
-            _settle(batch, results)
+            self._settle(batch, results)
             return
         settling = asyncio.create_task(
             self._settle_in_turns(batch, results)
@@ -95,16 +103,16 @@ class Batcher(Generic[Item, Result]):
         first = 0
         while first < len(batch):
             end = first + (_AT_ONCE_WHILE_WATCHED if self._is_watched() else _AT_ONCE)
-            _settle(batch[first:end], results[first:end])
+            self._settle(batch[first:end], results[first:end])
             first = end
             await asyncio.sleep(0)
 
-
-def _settle(batch: Sequence[_Call], results: Sequence[Any]) -> None:
-    for (_, future), result in zip(batch, results, strict=True):
-        if future.done():  # the caller was cancelled meanwhile
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+    def _settle(self, batch: Sequence[_Call], results: Sequence[Any]) -> None:
+        for (item, future), result in zip(batch, results, strict=True):
+            if isinstance(result, Exception):
+                if not future.done():
+                    future.set_exception(result)
+            elif future.done():  # the caller was cancelled meanwhile
+                self._unwanted(item, result)
+            else:
+                future.set_result(result)

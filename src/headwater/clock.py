@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 _JUMP_SECONDS = 1.0
+_ROUNDING_SECONDS = 0.002  # moments are whole milliseconds, here and where they are asked for
 
 
 class Clock(Protocol):
     """Wall-clock time for what is stored, monotonic time for what is waited for (H6)."""
+
+    doubt_seconds: float  # how far `now` may be from what other processes take it for
 
     def now(self) -> datetime:
         """Answer the current moment in UTC, in whole milliseconds."""
@@ -27,6 +30,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clocks."""
 
+    doubt_seconds: float = 0.0
     _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
     def now(self) -> datetime:
@@ -52,6 +56,7 @@ class SharedClock(SystemClock):
         self._then = super().now()
         self._at = self.monotonic()
         self._latest = self._then
+        self._last_doubt = 0.0
 
     def now(self) -> datetime:
         """Answer the shared moment, in whole milliseconds."""
@@ -59,8 +64,12 @@ class SharedClock(SystemClock):
         self._latest = max(self._latest, self._then + passed)
         return self._latest
 
-    def set(self, then: datetime, at: float) -> None:
-        """Learn what the shared moment was at a monotonic one."""
+    def set(self, then: datetime, since: float, until: float) -> None:
+        """Learn what the shared moment was somewhere between two monotonic ones."""
+        at = (since + until) / 2
+        doubt = (until - since) / 2 + _ROUNDING_SECONDS
+        self.doubt_seconds = max(doubt, self._last_doubt)  # `now` may go by the last look yet
+        self._last_doubt = doubt
         behind = (self._then + timedelta(seconds=at - self._at) - then).total_seconds()
         self._then, self._at = then, at
         if abs(behind) > _JUMP_SECONDS:

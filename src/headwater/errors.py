@@ -95,6 +95,10 @@ class AlreadyPolling(StoreError):
     """Another process polls this database (S10)."""
 
 
+class Overtaken(StoreError):
+    """A worker cannot know whether what it polls is still its own (K8)."""
+
+
 class Stopping(HeadwaterError):
     """The service ends and starts nothing more (S8)."""
 

@@ -89,7 +89,12 @@ async def until(what: Callable[[], Any], told: str) -> None:
 
 
 async def add_due(
-    app: App, urls: Sequence[str], *, interval_minutes: int = 600, first: int = 0
+    app: App,
+    urls: Sequence[str],
+    *,
+    interval_minutes: int = 600,
+    first: int = 0,
+    delay_seconds: int | None = None,
 ) -> list[Source]:
     """Sources that were polled long ago and are all due."""
     now = app.clock.now()
@@ -106,6 +111,7 @@ async def add_due(
             last_success_at=now - timedelta(days=2),
             validators=Validators(etag='"1"'),
             poll_interval_minutes=interval_minutes,
+            poll_delay_seconds=delay_seconds,
         )
         for number, url in enumerate(urls, first)
     ]

@@ -10,11 +10,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from headwater.app import App, open_app
+from headwater.engine.cluster import SHARD_SECONDS
 from headwater.engine.jobs import SCHEMA
 from headwater.model import Source
 from headwater.rules.shards import shard_of
@@ -27,6 +29,7 @@ from tests.postgres import PostgresServer
 
 HOSTS = [f"127.30.0.{n}" for n in range(1, 41)]
 LOST = "[Cluster] shards were taken over by other workers"
+TAKE_OVER_SECONDS = 45.0  # at most, with default settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Record:
     too_soon: int
     in_flight: int = 0  # asked and not stored yet when it happened: these may be asked again
     take_over_seconds: float | None = None  # until the last shard was polled again
+    take_over_limit: float | None = None
     told: str = ""
 
     def faults(self) -> list[str]:
@@ -51,6 +55,7 @@ class Record:
             "lost": self.lost,
             "overlaps": self.overlaps,
             "asked too soon": self.too_soon,
+            "taken over late": (self.take_over_seconds or 0) > (self.take_over_limit or inf),
         }
         return [what for what, is_so in found.items() if is_so]
 
@@ -67,14 +72,21 @@ class Stage:
     failed_at: float | None = None
     in_flight: int = 0
     shards: Collection[int] = ()  # that somebody else must take over
+    delays: dict[str, int] = field(default_factory=dict)  # of hosts with one of their own
 
-    async def add(self, hosts: list[str], each: int) -> None:
+    async def add(self, hosts: list[str], each: int, delay_seconds: int | None = None) -> None:
         """Make some more sources due."""
         first = len(self.sources)
         urls = urls_of(self.web, hosts, each, first // len(hosts))
         self.sources += await add_due(
-            self.app, urls, interval_minutes=self.interval_minutes, first=first
+            self.app,
+            urls,
+            interval_minutes=self.interval_minutes,
+            first=first,
+            delay_seconds=delay_seconds,
         )
+        if delay_seconds is not None:
+            self.delays.update(dict.fromkeys(hosts, delay_seconds))
 
     async def strike(self, victim: "subprocess.Popen[bytes]", how: signal.Signals) -> None:
         """Do it to a worker, and note what it leaves behind."""
@@ -102,18 +114,23 @@ class Stage:
         """What came of it."""
         sql = "SELECT count(*), count(DISTINCT source_id) FROM polls"
         polls, polled = (await self.app.store.database.read(lambda s: s.fetch(sql)))[0]
-        pauses = self.web.pauses()
         return Record(
             polls=polls,
             double_fetches=asked_again(self.web).total(),
             stored_twice=polls - polled,
             lost=len(self.sources) - polled,
             overlaps=len(self.web.overlaps),
-            too_soon=sum(pause < self.crew.delay_seconds for pause in pauses),
+            too_soon=sum(self._too_soon(host) for host in self.web.asked),
             in_flight=self.in_flight,
             take_over_seconds=self._take_over_seconds(),
+            take_over_limit=None if self.failed_at is None else TAKE_OVER_SECONDS,
             told=told,
         )
+
+    def _too_soon(self, host: str) -> int:
+        """How often a host was asked before its delay was over."""
+        delay = self.delays.get(host, self.crew.delay_seconds)
+        return sum(pause < delay for pause in self.web.pauses(host))
 
     def _take_over_seconds(self) -> float | None:
         """From the failure until the last shard that was left behind was polled again."""
@@ -123,6 +140,8 @@ class Stage:
         for host, all_ in self.web.asked.items():
             shard = shard_of(host)
             for one in all_:
+                if host in self.delays:
+                    continue  # it is not asked at once, whoever has its shard
                 if shard in self.shards and one.began > self.failed_at:
                     again[shard] = min(again.get(shard, one.began), one.began)
         return max(again.values(), default=self.failed_at) - self.failed_at
@@ -161,10 +180,9 @@ async def a_stage(
             crew.dismiss()
 
 
-async def killed(url: str, folder: Path, lease_seconds: float = 4) -> Record:
+async def killed(url: str, folder: Path) -> Record:
     """SIGKILL with requests open."""
-    stage_of = a_stage(url, folder, each=12, delay_seconds=0.2, lease_seconds=lease_seconds)
-    async with stage_of as stage:
+    async with a_stage(url, folder, each=12, delay_seconds=0.2) as stage:
         stage.web.answer_seconds = 0.1
         victim = stage.crew.start()
         await until(lambda: stage.web.requests() > 40, "nothing was polled")
@@ -172,7 +190,82 @@ async def killed(url: str, folder: Path, lease_seconds: float = 4) -> Record:
         await until(lambda: sum(stage.web.open_now.values()) > 5, "no request was open")
         await stage.strike(victim, signal.SIGKILL)
         await stage.all_stored()
-        return await stage.record(f"lease {lease_seconds:.0f} s")
+        return await stage.record("lease 4 s")
+
+
+async def killed_by_default(url: str, folder: Path) -> Record:
+    """SIGKILL with default settings; two go on, some hosts have a delay longer than the lease."""
+    quick, slow = HOSTS[:20], HOSTS[20:26]
+    stage_of = a_stage(url, folder, hosts=HOSTS, each=0, delay_seconds=0.2, lease_seconds=30)
+    async with stage_of as stage:
+        await stage.add(quick, 15)
+        await stage.add(slow, 2, 32)
+        victim = stage.crew.start()
+        await until(lambda: all(stage.web.asked[host] for host in slow), "nothing was polled")
+        stage.crew.start()
+        stage.crew.start()
+        await until(lambda: sum(stage.web.open_now.values()) > 5, "no request was open")
+        await stage.strike(victim, signal.SIGKILL)
+        await stage.all_stored()
+        return await stage.record("lease 30 s; of 26 hosts 6 have a delay of 32 s")
+
+
+async def killed_at_a_redirect(url: str, folder: Path) -> Record:
+    """SIGKILL while a redirect's target is visited, to which others are sent right after."""
+    goal, sent, sent_later = HOSTS[0], HOSTS[1:13], HOSTS[13:20]
+    stage_of = a_stage(url, folder, each=0, delay_seconds=3.0, lease_seconds=30)
+    async with stage_of as stage:
+        web = stage.web
+        web.redirects = {
+            host: f"http://{goal}:{web.port}/from-{host}" for host in (*sent, *sent_later)
+        }
+        await stage.add(sent, 1)
+        victim = stage.crew.start()
+        await until(lambda: web.asked[goal], "nobody was sent there")
+        stage.crew.start()
+
+        async def both_live() -> bool:
+            return await number(stage.app, "SELECT count(*) FROM workers") == 2
+
+        await until(both_live, "the second one did not start")
+        web.slow[goal] = 0.5
+        await until(lambda: web.open_now[goal], "nobody came again")
+        await stage.strike(victim, signal.SIGKILL)
+        killed_at = time.monotonic()
+        fresh = [host for host in sent_later if shard_of(host) not in stage.shards]
+        await stage.add(fresh, 1)
+
+        def was_asked_again() -> bool:
+            return any(one.began > killed_at for one in web.asked[goal])
+
+        await until(was_asked_again, "nobody was sent there again")
+        again = min(one.began for one in web.asked[goal] if one.began > killed_at)
+        stage.failed_at = None  # its shards are not waited for here
+        record = await stage.record(f"asked again {again - killed_at:.1f} s later, delay 3 s")
+        soon = again - killed_at < 3.0
+        # the web ends the dead one's request half a second after the death: judged above
+        return replace(record, lost=0, too_soon=int(soon))
+
+
+async def told_to_stop(url: str, folder: Path) -> Record:
+    """SIGTERM while hosts take longer than a worker waits for; then another one asks them."""
+    slow = HOSTS[:4]
+    async with a_stage(url, folder, each=1, lease_seconds=4) as stage:
+        stage.web.slow.update(dict.fromkeys(slow, 25.0))
+        leaving = stage.crew.start(APP__FETCH__READ_TIMEOUT_SECONDS="60")
+        await until(lambda: all(stage.web.open_now[host] for host in slow), "nothing was polled")
+        started = time.monotonic()
+        await stage.strike(leaving, signal.SIGTERM)
+        assert await asyncio.to_thread(leaving.wait, 60) == 0
+        took = time.monotonic() - started
+        buried = f"SELECT count(*) FROM shards WHERE worker LIKE '%/{leaving.pid}/%'"
+        assert await number(stage.app, buried) == 0, "it left shards behind"
+        await until(lambda: not sum(stage.web.open_now.values()), "the web still answers")
+        stage.web.slow.clear()
+        stage.crew.start()
+        await stage.all_stored()
+        stage.failed_at = None
+        return await stage.record(f"it was gone after {took:.0f} s; answers take 25 s")
 
 
 async def slept(url: str, folder: Path) -> Record:
@@ -192,7 +285,7 @@ async def slept(url: str, folder: Path) -> Record:
         sleeper.send_signal(signal.SIGCONT)
         await until(lambda: LOST in stage.crew.log(0).read_text(), "the sleeper did not notice")
         await stage.all_stored()
-        return await stage.record("lease 4 s; it woke up again and stored nothing")
+        return await stage.record("lease 4 s; it woke up again")
 
 
 async def database_away(server: PostgresServer, folder: Path, seconds: float) -> Record:
@@ -210,6 +303,8 @@ async def database_away(server: PostgresServer, folder: Path, seconds: float) ->
         stage.failed_at, stage.shards = time.monotonic(), range(256)
         await stage.all_stored()
         assert [worker.poll() for worker in workers] == [None, None], "a worker gave up"
+        claimed = await stage.app.store.database.try_claim()
+        assert not claimed, "their right to poll went with the server: anybody could have it alone"
         return await stage.record("counted from its return")
 
 
@@ -248,20 +343,25 @@ async def long_delay(url: str, folder: Path) -> Record:
 
 
 async def slow_host(url: str, folder: Path) -> Record:
-    """A host that answers after 15 s, in a shard with three others."""
+    """A host that answers after 45 s, in a shard with three others, before and after its time."""
     every = [f"127.31.{a}.{b}" for a in range(8) for b in range(1, 250)]
     slow, *quick = [host for host in every if shard_of(host) == shard_of(every[0])][:4]
     async with a_stage(url, folder, hosts=[slow, *quick], each=2) as stage:
-        stage.web.slow[slow] = 15.0
+        stage.web.slow[slow] = 45.0
         started = time.monotonic()
-        stage.crew.start()
+        stage.crew.start(APP__FETCH__READ_TIMEOUT_SECONDS="60")
 
-        def others_done() -> bool:
-            return all(len(stage.web.asked[host]) == 2 for host in quick)
+        def others_done(times: int) -> bool:
+            return all(len(stage.web.asked[host]) == times for host in quick)
 
-        await until(others_done, "they waited for the slow one")
-        assert len(stage.web.asked[slow]) <= 1, "the slow host was done first"
+        await until(lambda: others_done(2), "they waited for the slow one")
         told = f"its neighbours were done {time.monotonic() - started:.1f} s after the start"
+        time_is_up = started + SHARD_SECONDS + 3
+        await until(lambda: time.monotonic() > time_is_up, "it is not so late yet")
+        await stage.add(quick, 1)  # the job's time is over, and only the slow one keeps it
+        await until(lambda: others_done(3), "they waited for the slow one to end")
+        assert not stage.web.asked[slow], "the slow host was done first"
+        stage.web.slow.clear()
         await stage.all_stored()
         return await stage.record(told)
 
@@ -337,7 +437,10 @@ async def unlocked(url: str, folder: Path) -> Record:
 
 Run = Callable[[str, Path], Coroutine[Any, Any, Record]]
 RUNS: dict[str, Run] = {
+    "SIGKILL, all settings as they come": killed_by_default,
     "SIGKILL with requests open": killed,
+    "SIGKILL at a redirect's target": killed_at_a_redirect,
+    "SIGTERM while hosts are slow": told_to_stop,
     "SIGSTOP past the lease": slept,
     "stalled jobs, each with one behind it": stalled,
     "a delay longer than the lease, and a crash": long_delay,

@@ -13,7 +13,10 @@ pytestmark = pytest.mark.postgres
 @pytest.mark.parametrize(
     "run",
     [
+        pytest.param(runs.killed_by_default, id="k8_within_45_s_by_default_and_no_delay_is_cut"),
         pytest.param(runs.killed, id="k8_a_killed_worker_s_shards_go_on_elsewhere"),
+        pytest.param(runs.killed_at_a_redirect, id="p3_a_death_on_the_way_leaves_its_delay"),
+        pytest.param(runs.told_to_stop, id="s8_who_is_told_to_stop_waits_for_nobody_for_long"),
         pytest.param(runs.long_delay, id="p3_a_delay_longer_than_the_lease_outlives_its_worker"),
         pytest.param(runs.stalled, id="a_stalled_job_blocks_its_shard_no_longer_than_the_lease"),
         pytest.param(runs.slow_host, id="a_slow_host_keeps_no_other_of_its_shard_waiting"),

@@ -44,7 +44,7 @@ async def served(crew: Crew, *options: str) -> AsyncIterator[aiohttp.ClientSessi
         server.wait()
 
 
-async def told(session: aiohttp.ClientSession, path: str) -> Any:
+async def told_of(session: aiohttp.ClientSession, path: str) -> Any:
     async with session.get(path) as answer:
         assert answer.status == 200, await answer.text()
         return await answer.json()
@@ -65,14 +65,51 @@ async def test_s9_a_poll_by_hand_reaches_the_worker_that_has_its_shard(app: App,
                 async with session.post(f"{BASE}/{source.id}/poll") as answer:
                     assert answer.status == 200, await answer.text()
                     assert (await answer.json())["outcome"] == "unchanged"
-            metrics = await (await session.get("/metrics")).text()
-            assert 'headwater_polls_total{outcome="unchanged",type="rss"} 5' in metrics
-            ready = await told(session, "/api/ready")
+
+            async def are_counted() -> bool:
+                metrics = await (await session.get("/metrics")).text()
+                return 'headwater_polls_total{outcome="unchanged",type="rss"} 5' in metrics
+
+            await until(are_counted, "what was polled is not counted")
+            ready = await told_of(session, "/api/ready")
             assert ready["checks"]["scheduler"]["ok"]
-            cluster = await told(session, "/api/cluster")
+            cluster = await told_of(session, "/api/cluster")
             assert len(cluster["workers"]) == 2
             assert sum(one["polls"] for one in cluster["workers"]) > 0  # one may have done it all
         assert web.overlaps == []
+
+
+async def test_s9_a_poll_by_hand_is_answered_though_nobody_tells_of_it(app: App, crew: Crew):
+    """News between processes may be lost; what is stored is not."""
+    async with a_web(HOSTS[:1]) as web:
+        (source,) = await add_due(app, urls_of(web, HOSTS[:1], 1))
+        crew.start("tests.cluster.quiet")
+        async with served(crew, "--no-scheduler") as session:
+            async with session.post(f"{BASE}/{source.id}/poll") as answer:
+                assert answer.status == 200, await answer.text()
+                told = await answer.json()
+            assert (told["outcome"], told["status"]) == ("unchanged", 304), told
+
+
+async def test_a_worker_that_is_not_heard_of_is_called_silent(app: App, crew: Crew):
+    crew.lease_seconds = 600  # nobody buries it meanwhile
+    async with served(crew, "--no-scheduler") as session:
+        async with session.get("/api/ready") as answer:
+            told = await answer.text()
+            assert (answer.status, "no worker is alive" in told) == (503, True), told
+        sleeper = crew.start()
+
+        async def is_silent(wanted: bool) -> bool:
+            workers = (await told_of(session, "/api/cluster"))["workers"]
+            return [one["silent"] for one in workers] == [wanted]
+
+        await until(lambda: is_silent(False), "no worker came")
+        sleeper.send_signal(signal.SIGSTOP)
+        await until(lambda: is_silent(True), "nobody noticed")
+        shown = await asyncio.to_thread(crew.asked, "cluster", "status")
+        assert "silent for" in shown
+        async with session.get("/api/ready") as answer:
+            assert "no worker is alive" in await answer.text()
 
 
 async def test_what_workers_count_is_told_by_every_api_server(app: App, crew: Crew):
@@ -91,7 +128,7 @@ async def test_what_workers_count_is_told_by_every_api_server(app: App, crew: Cr
             return await results() == len(sources)
 
         await until(all_told, "what workers stored is not told")
-        workers = (await told(session, "/api/cluster"))["workers"]
+        workers = (await told_of(session, "/api/cluster"))["workers"]
         assert sum(one["results"] for one in workers) == len(sources)
         assert all(0 < one["commits"] <= one["results"] for one in workers if one["results"])
         lengths = "SELECT max(length(counts)) FROM workers"

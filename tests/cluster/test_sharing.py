@@ -21,9 +21,14 @@ async def test_p3_three_workers_poll_everything_once_and_no_host_two_at_a_time(
 ):
     async with a_web(HOSTS) as web:
         crew.delay_seconds = 0.2
-        sources = await add_due(app, urls_of(web, HOSTS, EACH))
         for _ in range(3):
             crew.start()
+
+        async def all_live() -> bool:
+            return await number(app, "SELECT count(*) FROM workers") == 3
+
+        await until(all_live, "not all started")
+        sources = await add_due(app, urls_of(web, HOSTS, EACH))
         await until(lambda: len(web.times_asked()) == len(sources), "not all were polled")
 
         async def all_stored() -> bool:

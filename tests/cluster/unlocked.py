@@ -15,7 +15,7 @@ async def wake(self: Jobs, shards: Iterable[int]) -> None:
         await self._shard_task.defer_async(shard=shard)
 
 
-async def take(_: Leases, lane: str) -> HostState:
+async def take(_: Leases, lane: str, _delay: float) -> HostState:
     return HostState(lane)
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 
 UNCHANGED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
 
@@ -44,17 +45,14 @@ class Web:
         """How often each URL was asked for."""
         return Counter(f"{host}{one.path}" for host, all_ in self.asked.items() for one in all_)
 
-    def pauses(self) -> list[float]:
-        """The times between the end of a request and the next one to the same host."""
-        return [
-            after.began - before.ended
-            for all_ in self.asked.values()
-            for before, after in pairwise(sorted(all_, key=lambda one: one.began))
-        ]
+    def pauses(self, host: str) -> list[float]:
+        """The times between the end of a request to a host and the next one."""
+        asked = sorted(self.asked[host], key=lambda one: one.began)
+        return [after.began - before.ended for before, after in pairwise(asked)]
 
     def shortest_pause(self) -> float:
-        """The shortest of them."""
-        return min(self.pauses(), default=float("inf"))
+        """The shortest of them at any host."""
+        return min((pause for host in self.asked for pause in self.pauses(host)), default=inf)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection until either side ends it."""

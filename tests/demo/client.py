@@ -13,6 +13,8 @@ NOW = datetime(2026, 2, 16, 8, tzinfo=UTC)
 class HandClock:
     """Time passes when the test says so; sleeping takes no time but moves the clock."""
 
+    doubt_seconds: float = 0.0
+
     def __init__(self):
         self.passed = 0.0
 

@@ -18,6 +18,7 @@ POLL = (EventKind.POLL_STARTED, EventKind.POST_CREATED, EventKind.POLL_FINISHED)
 class StandingClock:
     """A clock that counts how often it is asked."""
 
+    doubt_seconds: float = 0.0
     asked = 0
 
     def now(self) -> datetime:

@@ -13,7 +13,6 @@ from headwater.engine.lanes import Lanes
 from headwater.engine.leases import Leases
 from headwater.model import DueSource, Fence, Outcome
 from headwater.rules.shards import shard_of
-from headwater.store.shards import Opening
 from tests.fakes import START, FakeClock, in_virtual_time
 
 
@@ -55,7 +54,7 @@ def test_a_lane_that_waits_for_its_delay_is_empty_once_it_is_withdrawn():
 
     async def story() -> None:
         gates = Gates([], FakeClock())
-        gates.assume_visit("a.org", 100)
+        gates.mark_visited("a.org", 100)
         lanes = Lanes(poll, gates, slots=9, rng=Random(1))
         lanes.offer([due_in("a.org")])
         lanes.withdraw(["a.org"])
@@ -91,9 +90,9 @@ class Table:
     def __init__(self) -> None:
         self.epochs: dict[int, int] = {}
 
-    async def open(self, shard: int, worker: str) -> Opening:
+    async def open(self, shard: int, worker: str) -> Fence:
         self.epochs[shard] = self.epochs.get(shard, 0) + 1
-        return Opening(Fence(shard, self.epochs[shard]), unclean=False)
+        return Fence(shard, self.epochs[shard])
 
     async def close(self, fence: Fence) -> None:
         del self.epochs[fence.shard]
@@ -110,8 +109,8 @@ def test_k8_a_lease_that_cannot_be_confirmed_or_was_taken_over_begins_nothing():
         clock = FakeClock()
         leases = Leases(table, None, clock, worker="me", seconds=10)  # type: ignore[arg-type]
         assert leases.fence(lane) is None, "not opened"
-        opening = await leases.open(shard)
-        assert leases.fence(lane) == opening.fence
+        fence = await leases.open(shard)
+        assert leases.fence(lane) == fence
         await asyncio.sleep(5.9)
         assert leases.has(shard)
         await asyncio.sleep(0.2)
@@ -123,7 +122,7 @@ def test_k8_a_lease_that_cannot_be_confirmed_or_was_taken_over_begins_nothing():
         await leases.confirm()
         assert not leases.has(shard)
         assert leases.lost == 1
-        await leases.close(opening.fence)
+        await leases.close(fence)
         assert table.epochs, "what is another's now is not ours to close"
 
     in_virtual_time(story)
@@ -132,12 +131,12 @@ def test_k8_a_lease_that_cannot_be_confirmed_or_was_taken_over_begins_nothing():
 def test_a_shared_clock_follows_whom_all_ask_and_does_not_go_back_by_a_little():
     clock = SharedClock()
     base, at = datetime(2026, 2, 16, 8, 0, tzinfo=UTC), clock.monotonic()
-    clock.set(base, at)
+    clock.set(base, at, at)
     first = clock.now()
     assert timedelta(0) <= first - base < timedelta(seconds=60)
-    clock.set(base - timedelta(milliseconds=300), at)
+    clock.set(base - timedelta(milliseconds=300), at, at)
     assert clock.now() >= first
-    clock.set(base - timedelta(hours=1), at)
+    clock.set(base - timedelta(hours=1), at, at)
     assert clock.now() < first - timedelta(minutes=50), "it was set anew"
 
 

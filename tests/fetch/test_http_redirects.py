@@ -4,10 +4,19 @@ import asyncio
 from base64 import b64encode
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
+from math import inf
 
 import pytest
 
-from headwater.errors import AddressRefused, BadRedirect, BrokenBody, HostBusy, OnHold, TimedOut
+from headwater.errors import (
+    AddressRefused,
+    BadRedirect,
+    BrokenBody,
+    HostBusy,
+    OnHold,
+    Overtaken,
+    TimedOut,
+)
 from headwater.model import EPOCH
 from tests.fetch.loopback import answer, redirect, serving, visit, visitor
 
@@ -20,6 +29,12 @@ class Turns:
         self.busy = busy
         self.held = held
         self.wait_seconds = wait_seconds
+        self.looks_left = inf
+
+    def check(self):
+        self.looks_left -= 1
+        if self.looks_left < 0:
+            raise Overtaken("it is somebody else's by now")
 
     @asynccontextmanager
     async def at(self, host):
@@ -246,6 +261,20 @@ async def test_p3_a_host_that_has_no_turn_in_time_is_busy():
         with pytest.raises(HostBusy, match=r"127\.0\.0\.2"):
             await client.get(server.url(), turns=turns)
         assert other.connections == 0
+
+
+@pytest.mark.parametrize("looks", range(4))
+async def test_k8_every_request_looks_first_whether_it_may_be_sent(looks):
+    turns = Turns()
+    turns.looks_left = looks
+    async with (
+        serving(redirect("/more"), answer(), host="127.0.0.2") as other,
+        serving(redirect("/b"), redirect(other.url())) as server,
+        visitor() as client,
+    ):
+        with pytest.raises(Overtaken):
+            await client.get(server.url(), turns=turns)
+        assert len(server.requests) + len(other.requests) == looks
 
 
 async def test_p9_a_host_on_hold_is_not_asked():

@@ -32,6 +32,8 @@ ODD_WORKER = (sys.executable, "-P", str(Path(__file__).with_name("odd_worker.py"
 class HandClock:
     """Time passes when the test says so."""
 
+    doubt_seconds: float = 0.0
+
     def __init__(self):
         self._sleepers = []
 

@@ -39,7 +39,7 @@ class Script:
     urls: list[str] = field(default_factory=list)
     sent: list[Mapping[str, str]] = field(default_factory=list)
 
-    async def get(self, url: str, *, headers: Mapping[str, str]) -> Reply:
+    async def get(self, url: str, *, headers: Mapping[str, str], turns: object) -> Reply:
         self.urls.append(url)
         self.sent.append(headers)
         reply = self.replies[len(self.urls) - 1]

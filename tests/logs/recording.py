@@ -11,6 +11,8 @@ STAMP = "2026-02-16T08:00:00.007Z"
 class StoppedClock:
     """Always the same moment."""
 
+    doubt_seconds: float = 0.0
+
     def now(self):
         return NOW
 

@@ -38,6 +38,8 @@ _numbers = itertools.count()
 class StoreClock:
     """Wall-clock time stands still; sleeping moves the monotonic clock and wakes at once."""
 
+    doubt_seconds: float = 0.0
+
     def __init__(self) -> None:
         self.at = NOW
         self.seconds = 0.0

@@ -18,7 +18,7 @@ from headwater.store import Session, Store, open_database
 from headwater.store.claims import HostClaims
 from headwater.store.notices import Notices
 from headwater.store.postgres import PostgresDatabase, PostgresSession
-from headwater.store.shards import Shards
+from headwater.store.shards import Buried, Shards
 from tests.store.pieces import NOW, StoreClock, a_post, a_success, rows, stored
 
 pytestmark = pytest.mark.postgres
@@ -63,24 +63,21 @@ async def test_a_source_is_in_the_shard_of_its_lane_wherever_it_moves(shared: St
 async def test_k8_an_opening_makes_the_one_before_void(shared: Store):
     shards = Shards(shared.database)
     first = await shards.open(7, "a")
-    assert not first.unclean
     second = await shards.open(7, "b")
-    assert second.unclean, "whoever had it did not close it"
-    assert second.fence.epoch == first.fence.epoch + 1
-    assert not await shards.close(first.fence)  # too late to mean anything
-    assert await shards.held_by("b") == {7: second.fence.epoch}
-    assert await shards.close(second.fence)
+    assert second.epoch == first.epoch + 1
+    assert not await shards.close(first)  # too late to mean anything
+    assert await shards.held_by("b") == {7: second.epoch}
+    assert await shards.close(second)
     assert await shards.held_by("b") == {}
-    assert not (await shards.open(7, "c")).unclean
 
 
 async def test_k8_openings_at_the_same_time_have_numbers_of_their_own(shared: Store):
     shards = Shards(shared.database)
     wanted = [(n % 40, worker) for n in range(50) for worker in ("a", "b")]
     opened = await asyncio.gather(*(shards.open(*one) for one in wanted))
-    assert [one.fence.shard for one in opened] == [shard for shard, _ in wanted]
-    assert len({one.fence for one in opened}) == len(wanted)
-    closed = await asyncio.gather(*(shards.close(one.fence) for one in opened))
+    assert [one.shard for one in opened] == [shard for shard, _ in wanted]
+    assert len(set(opened)) == len(wanted)
+    closed = await asyncio.gather(*(shards.close(one) for one in opened))
     assert sum(closed) == 40, "the last opening of each shard is the one that counts"
 
 
@@ -116,8 +113,8 @@ async def test_k8_the_result_of_an_opening_that_is_over_is_not_stored(shared: St
     late, timely = await stored(shared), await stored(shared)
     old, kept = await shards.open(1, "a"), await shards.open(2, "a")
     await shards.open(1, "b")
-    discarded = await shared.record(a_success(late, [a_post(late)], fence=old.fence))
-    recorded = await shared.record(a_success(timely, [a_post(timely)], fence=kept.fence))
+    discarded = await shared.record(a_success(late, [a_post(late)], fence=old))
+    recorded = await shared.record(a_success(timely, [a_post(timely)], fence=kept))
     assert (discarded.recorded, recorded.recorded) == (False, True)
     assert await rows(shared, "SELECT source_id FROM posts") == [(timely.id,)]
 
@@ -126,7 +123,7 @@ async def test_k8_silent_workers_lose_their_shards_and_live_ones_do_not(shared: 
     shards = Shards(shared.database)
     hosts = HostClaims(_postgres(shared))
     try:
-        await hosts.take("held.example")
+        await hosts.take("held.example", 0)
         for worker in ("dead", "alive", "me"):
             await shards.seen(_seen(worker, hosts.backend if worker == "dead" else None))
         opened = {
@@ -134,14 +131,13 @@ async def test_k8_silent_workers_lose_their_shards_and_live_ones_do_not(shared: 
         }
         age = "UPDATE workers SET seen_at = seen_at - 60000 WHERE id = 'dead'"
         await shared.database.write(lambda s: s.execute(age))
-        assert await shards.bury("me", LEASE) == [0]
+        assert await shards.bury("me", LEASE) == Buried(["dead"], [0])
         assert [one.id for one in await shards.workers()] == ["alive", "me"]
-        assert await shards.held_by("alive") == {1: opened["alive"].fence.epoch}
+        assert await shards.held_by("alive") == {1: opened["alive"].epoch}
         again = await shards.open(0, "me")
-        assert again.unclean
-        assert again.fence.epoch == opened["dead"].fence.epoch + 2
+        assert again.epoch == opened["dead"].epoch + 2
         other = HostClaims(_postgres(shared))
-        assert await other.take("held.example") is not None, "its hosts were not freed"
+        assert await other.take("held.example", 0) is not None, "its hosts were not freed"
         await other.close()
     finally:
         await hosts.close()
@@ -150,12 +146,12 @@ async def test_k8_silent_workers_lose_their_shards_and_live_ones_do_not(shared: 
 async def test_p3_a_host_belongs_to_one_process_until_it_is_given_back(shared: Store):
     ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
     try:
-        assert await ours.take("a.example") == HostState("a.example")
-        assert await theirs.take("a.example") is None
-        assert await theirs.take("b.example") == HostState("b.example")
+        assert await ours.take("a.example", 0) == HostState("a.example")
+        assert await theirs.take("a.example", 0) is None
+        assert await theirs.take("b.example", 0) == HostState("b.example")
         until = NOW + timedelta(seconds=5)
         await ours.give_back("a.example", Visit("a.example", NOW, until))
-        found = await theirs.take("a.example")
+        found = await theirs.take("a.example", 0)
         assert found is not None
         assert found.next_allowed_at == until, "a visit is known before its host is free"
     finally:
@@ -166,16 +162,88 @@ async def test_p3_a_host_belongs_to_one_process_until_it_is_given_back(shared: S
 async def test_p3_visits_under_way_keep_their_hosts_when_the_connection_is_cut(shared: Store):
     ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
     try:
-        await ours.take("a.example")
-        sql = "SELECT pg_terminate_backend(:pid)"
-        await shared.database.write(lambda s: s.fetch(sql, {"pid": ours.backend}))
+        await ours.take("a.example", 0)
+        await _cut(shared, ours)
         with pytest.raises(Exception, match="cannot be used now"):
-            await ours.take("b.example")
-        assert await ours.take("b.example") is not None
-        assert await theirs.take("a.example") is None
+            await ours.take("b.example", 0)
+        assert await ours.take("b.example", 0) is not None
+        assert await theirs.take("a.example", 0) is None
     finally:
         await ours.close()
         await theirs.close()
+
+
+async def test_p3_visits_under_way_keep_their_hosts_though_nobody_asks_for_another(shared: Store):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        await ours.take("a.example", 3)
+        await _cut(shared, ours)
+        await ours.keep()
+        assert await theirs.take("a.example", 3) is None
+        await ours.keep()
+        await ours.give_back("a.example", None)
+        assert await theirs.take("a.example", 3) is not None
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_p3_who_dies_on_a_visit_leaves_its_delay_to_others(shared: Store):
+    """Also on a host that a redirect led to, and also for a delay that outlasts every lease."""
+    dying, others = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        assert await dying.take("a.example", 40) == HostState("a.example")
+        assert await dying.take("b.example", 0) == HostState("b.example"), "it has no delay"
+        await _cut(shared, dying)
+        first = await others.take("a.example", 40)
+        now = await Shards(shared.database).now()
+        assert first is not None
+        assert first.next_allowed_at is not None
+        assert now + timedelta(seconds=10) < first.next_allowed_at <= now + timedelta(seconds=41)
+        await others.give_back("a.example", None)
+        again = await others.take("a.example", 40)
+        assert again == first, "who was told to wait and left changes nothing"
+        assert await others.take("b.example", 0) == HostState("b.example")
+    finally:
+        await dying.close()
+        await others.close()
+
+
+async def test_p3_a_visit_that_ended_is_waited_for_from_its_end(shared: Store):
+    hosts = HostClaims(_postgres(shared))
+    try:
+        await hosts.take("a.example", 40)
+        ended = await Shards(shared.database).now()
+        until = ended + timedelta(seconds=40)
+        await hosts.give_back("a.example", Visit("a.example", ended, until))
+        found = await hosts.take("a.example", 40)
+        assert found == HostState("a.example", until, ended)
+    finally:
+        await hosts.close()
+
+
+async def test_p3_a_host_that_nobody_wants_any_more_is_given_back(shared: Store):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        for turns in range(6):  # cancelled before it is asked for, meanwhile, and behind it
+            taking = asyncio.create_task(ours.take("a.example", 0))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            taking.cancel()
+            await asyncio.wait([taking])
+            async with asyncio.timeout(60):
+                while await theirs.take("a.example", 0) is None:
+                    await asyncio.sleep(0.01)
+            await theirs.give_back("a.example", None)
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def _cut(shared: Store, claims: HostClaims) -> None:
+    """End a connection as a death does."""
+    sql = "SELECT pg_terminate_backend(:pid, 60000)"
+    await shared.database.write(lambda s: s.fetch(sql, {"pid": claims.backend}))
 
 
 async def test_visits_of_one_host_in_one_transaction_are_one_row(shared: Store):

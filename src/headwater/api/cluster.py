@@ -22,6 +22,9 @@ class WorkerOut(Shape):
     pid: int = Field(description="Its process there.")
     started_at: Moment = Field(description="When it started.")
     seen_at: Moment = Field(description="When it last told that it lives.")
+    silent: bool = Field(
+        description="It has not told for long that it lives: soon others take its shards over."
+    )
     shards: int = Field(description="How many shards it has open.")
     in_flight: int = Field(description="How many polls are under way there.")
     polls: int = Field(description="How many ended since its start.")
@@ -47,6 +50,7 @@ class WorkerOut(Shape):
             pid=worker.pid,
             started_at=worker.started_at,
             seen_at=worker.seen_at,
+            silent=worker.is_silent,
             shards=worker.shards,
             in_flight=worker.in_flight,
             polls=worker.polls,
@@ -107,7 +111,6 @@ def cluster_routes(app: App) -> APIRouter:
         settings = app.settings
         view = await cluster_view(
             app.store,
-            app.clock.now(),
             app.policy,
             tick_seconds=settings.source.tick_seconds,
             lease_seconds=settings.cluster.lease_seconds,

@@ -65,6 +65,7 @@ _FIELDS: dict[str, Any] = {
     "Cluster.overdue": 0,
     "Cluster.oldestOverdueAt": None,
     "Cluster.shards": 256,
+    "silent": False,
     "leasesLost": 0,
     "Worker.lanes": 12,
     "Worker.sourcesWaiting": 40,

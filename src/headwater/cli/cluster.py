@@ -8,6 +8,7 @@ from headwater.app import App
 from headwater.cli import output, words
 from headwater.cli.invocation import invocation
 from headwater.operations.cluster import ClusterView, cluster_view
+from headwater.store.shards import WorkerSeen
 
 commands = typer.Typer()
 _cluster = typer.Typer(epilog="Example: headwater cluster status", no_args_is_help=True)
@@ -23,18 +24,16 @@ def cluster() -> None:
 def status(ctx: typer.Context, json: output.Json = False) -> None:
     """Show workers, shards, and what waits for them."""
 
-    async def looked(app: App) -> tuple[ClusterView, datetime]:
-        now, settings = app.clock.now(), app.settings
-        view = await cluster_view(
+    async def looked(app: App) -> ClusterView:
+        settings = app.settings
+        return await cluster_view(
             app.store,
-            now,
             app.policy,
             tick_seconds=settings.source.tick_seconds,
             lease_seconds=settings.cluster.lease_seconds,
         )
-        return view, now
 
-    view, now = invocation(ctx).do(looked)
+    view = invocation(ctx).do(looked)
     if json:
         # the web framework takes a while to import, and no other command needs it
         from headwater.api.cluster import ClusterOut
@@ -58,12 +57,17 @@ def status(ctx: typer.Context, json: output.Json = False) -> None:
             f"{one.polls:,}",
             str(one.leases_lost),
             words.clock(one.started_at),
-            f"{max((now - one.seen_at).total_seconds(), 0):.0f} s ago",
+            _seen(one, view.now),
         ]
         for one in view.workers
     ]
     output.show_table(columns, rows, empty="No workers. `headwater worker` starts one.")
-    output.say(_told(view, now))
+    output.say(_told(view, view.now))
+
+
+def _seen(worker: WorkerSeen, now: datetime) -> str:
+    age = f"{max((now - worker.seen_at).total_seconds(), 0):.0f} s"
+    return f"silent for {age}" if worker.is_silent else f"{age} ago"
 
 
 def _told(view: ClusterView, now: datetime) -> str:
@@ -71,5 +75,6 @@ def _told(view: ClusterView, now: datetime) -> str:
     oldest = backlog.oldest_overdue_at
     late = "" if oldest is None else f", the oldest for {(now - oldest).total_seconds():.0f} s"
     jobs = f"{view.waiting_jobs} waiting, {view.stalled_jobs} stalled"
-    sources = f"{backlog.due:,} sources due, {backlog.overdue:,} overdue{late}"
+    sources = f"{backlog.due:,} {'source' if backlog.due == 1 else 'sources'} due"
+    sources = f"{sources}, {backlog.overdue:,} overdue{late}"
     return f"{view.open_shards} of {view.shards} shards open, {jobs}; {sources}"

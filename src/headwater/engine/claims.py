@@ -14,8 +14,15 @@ class Claims(Protocol):
         """What a poll of this lane must prove when it is stored; None: it must not begin."""
         ...
 
-    async def take(self, lane: str) -> HostState | None:
-        """Claim a host and answer what is stored of it now; None: another process is there."""
+    async def take(self, lane: str, delay_seconds: float) -> HostState | None:
+        """Claim a host and answer what is stored of it now; None: another process is there.
+
+        Should this process die there, others keep the delay.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise Overtaken where this process cannot know any more what it may ask (K8)."""
         ...
 
     async def give_back(self, lane: str, visit: Visit | None) -> None:
@@ -31,8 +38,11 @@ class _NobodyElse:
     def fence(self, _lane: str) -> Fence | None:
         return None
 
-    async def take(self, lane: str) -> HostState | None:
+    async def take(self, lane: str, _delay_seconds: float) -> HostState | None:
         return HostState(lane)
+
+    def check(self) -> None:
+        return None
 
     async def give_back(self, _lane: str, _visit: Visit | None) -> None:
         return None

@@ -12,6 +12,7 @@ import uuid
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,22 +29,24 @@ from headwater.engine.tick import Ticker
 from headwater.engine.wire import texts_of
 from headwater.errors import AlreadyPolling, ConfigError, HeadwaterError
 from headwater.logs import get_logger
-from headwater.model import DueSource
+from headwater.model import DueSource, Fence
 from headwater.rules.failure import one_line
 from headwater.rules.shards import shard_of
 from headwater.store.claims import HostClaims
 from headwater.store.notices import Notices
 from headwater.store.postgres import PostgresDatabase
-from headwater.store.shards import TICK_FACT, Opening, Shards
+from headwater.store.shards import TICK_FACT, Shards
 
 log = get_logger()
 SHARD_SECONDS = 20.0  # after that a shard is left to whoever comes next
 _LOOK_SECONDS = 2.0  # between looks at what became due while a shard is open
 _AGAIN_SECONDS = 0.5  # before the same sources are tried once more
+_CLOSING_SECONDS = 2.0  # for polls under way to end; then the shard is polled on instead
 _CONFIRM_SECONDS = 1.0
 _NEWS_SECONDS = 0.2
 _NEWS_AT_ONCE = 1000  # more would hold up the event loop (H2)
 _MOST_NEWS = 10_000
+_NEWS_KEPT = timedelta(seconds=3)  # while nobody is known to listen
 _PAUSE = 0.5  # of a lease: a transaction that stands still for longer is somebody's who sleeps
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0)  # while the database is away
 
@@ -78,6 +81,7 @@ class ClusterWorker(Engine):
             rng=self._rng,
         )
         self._look_again: set[int] = set()  # shards in which something became due meanwhile
+        self._polled: dict[int, set[str]] = {}  # the lanes in use of each shard that is open here
         self._due: Batcher[int, Sequence[DueSource]] = Batcher(self._due_of_many)
         self._jobs = Jobs(
             database.url,
@@ -111,13 +115,17 @@ class ClusterWorker(Engine):
         """Work until told to stop; then everything that is not under way is left to others."""
         loops = (
             self._work_loop,
-            self._lease_loop,
             self._reap_loop,
             self._request_loop,
             self._news_loop,
             self._probe_loop,
         )
-        await run_until(stop, loops, on_stop=self._start_nothing)
+        living = asyncio.create_task(self._lease_loop())  # until the last poll has ended
+        try:
+            await run_until(stop, loops, on_stop=self._start_nothing)
+        finally:
+            living.cancel()
+            await asyncio.gather(living, return_exceptions=True)
 
     async def _tick(self) -> None:
         try:
@@ -152,22 +160,38 @@ class ClusterWorker(Engine):
         """Poll what is due in a shard, for a while; what is left is simply still due."""
         if self.lanes.is_closed or not self.leases.are_fresh():
             return
-        opening = await self.leases.open(shard)
-        lanes: set[str] = set()
+        fence = await self.leases.open(shard)
+        lanes = self._polled[shard] = set()
         left = True
         try:
-            left = await self._poll_shard(opening, lanes)
+            left = await self._poll_shard(shard, lanes)
+            # whoever is slow to answer keeps the shard open, and nobody else in it waiting
+            while not await self._is_left(lanes) and self.leases.has(shard):
+                left = await self._poll_shard(shard, lanes)
         finally:
-            self.lanes.withdraw(lanes)
-            await self.lanes.emptied(lanes)
-            with suppress(HeadwaterError):  # else it is found not closed, and nobody hurries
-                await self.leases.close(opening.fence)
-                if left or shard in self._look_again:
-                    await self._jobs.wake([shard])
+            await self._leave(fence, lanes, left=left)
 
-    async def _poll_shard(self, opening: Opening, lanes: set[str]) -> bool:
+    async def _is_left(self, lanes: set[str]) -> bool:
+        """Begin nothing more in these lanes; whether they are soon empty by that."""
+        self.lanes.withdraw(lanes)
+        return self.lanes.is_closed or await self.lanes.emptied(lanes, seconds=_CLOSING_SECONDS)
+
+    async def _leave(self, fence: Fence, lanes: set[str], *, left: bool) -> None:
+        """Let others have a shard once nothing of it is under way; `left`: something is due."""
+        shard = fence.shard
+        while not await self._is_left(lanes):
+            pass
+        await self.lanes.emptied(lanes)
+        if self._polled.get(shard) is lanes:
+            del self._polled[shard]
+        with suppress(HeadwaterError):  # else it is found not closed, and nobody hurries
+            await self.leases.close(fence)
+            if left or shard in self._look_again:
+                await self._jobs.wake([shard])
+
+    async def _poll_shard(self, shard: int, lanes: set[str]) -> bool:
         """Run a shard's lanes until nothing is due, or its time is over; True: something is."""
-        shard, tried = opening.fence.shard, set[str]()
+        tried = set[str]()
         ends_at = self._clock.monotonic() + SHARD_SECONDS
         while self.leases.has(shard) and not self.lanes.is_closed:
             time_left = ends_at - self._clock.monotonic()
@@ -181,8 +205,6 @@ class ClusterWorker(Engine):
                 await self._clock.sleep(min(_AGAIN_SECONDS, time_left))
             tried.update(one.id for one in due)
             names = {one.lane or NULL_LANE for one in due}
-            if opening.unclean:
-                await self._allow_for_lost_visits(due, known=lanes)
             lanes |= names
             self.lanes.offer(due)
             await self.lanes.emptied(names, seconds=min(_LOOK_SECONDS, time_left))
@@ -202,21 +224,6 @@ class ClusterWorker(Engine):
 
     def _opens_in(self, due: DueSource, seconds: float) -> bool:
         return self.gates.seconds_until_open(due.lane or NULL_LANE) < seconds
-
-    async def _allow_for_lost_visits(self, due: Sequence[DueSource], *, known: set[str]) -> None:
-        """Keep the delays of a shard whose last worker may not have told of all visits (P3).
-
-        They are stored, too: the next to open the shard finds that it was closed in order.
-        """
-        assumed = set[str]()
-        for one in due:
-            lane = one.lane or NULL_LANE
-            if lane not in known:
-                self.gates.assume_visit(lane, one.delay_seconds)
-                assumed.add(lane)
-        visits = [visit for visit in self.gates.snapshot() if visit.lane in assumed]
-        if visits:
-            await self._store.hosts.keep(visits)
 
     async def _work_loop(self) -> None:
         attempt = 0
@@ -245,6 +252,7 @@ class ClusterWorker(Engine):
         # without it leases are not confirmed, and soon nobody is asked any more
         if not await self._store.database.keep_claim():
             raise AlreadyPolling("a headwater process polls this database alone; stop it first")
+        await self._hosts.keep()
         await self.leases.confirm()
         await self._set_clock()
         await self._switch.look()
@@ -262,9 +270,14 @@ class ClusterWorker(Engine):
 
     async def _reap(self) -> None:
         freed = await self._jobs.reap()
-        freed |= set(await self._shards.bury(self.id, self._pace.lease_seconds))
-        if freed:
-            log.warning("[Cluster] a worker fell silent; its shards go on", shards=len(freed))
+        buried = await self._shards.bury(self.id, self._pace.lease_seconds)
+        freed.update(buried.shards)
+        if freed or buried.workers:
+            log.warning(
+                "[Cluster] a worker fell silent; its shards go on",
+                worker=", ".join(buried.workers) or None,
+                shards=len(freed),
+            )
             await self._jobs.wake(sorted(freed))
 
     async def _request_loop(self) -> None:
@@ -274,24 +287,37 @@ class ClusterWorker(Engine):
             await self._tried(self._take_requests(), "requests could not be read")
 
     async def _take_requests(self) -> None:
-        recent = await self._ticker.recent_requests()
-        ours = [one for one in recent if self.leases.has(shard_of(one.lane or NULL_LANE))]
+        ours, others = list[DueSource](), set[int]()
+        for one in await self._ticker.recent_requests():
+            lane = one.lane or NULL_LANE
+            shard = shard_of(lane)
+            if self.leases.has(shard) and shard in self._polled:
+                self._polled[shard].add(lane)
+                ours.append(one)
+            else:
+                others.add(shard)
         self.lanes.offer(ours)
-        others = {shard_of(one.lane or NULL_LANE) for one in recent} - {
-            shard_of(one.lane or NULL_LANE) for one in ours
-        }
         await self._jobs.wake(sorted(others))
 
     def _note(self, event: Event) -> None:
-        if self._is_heard:
-            self._news.append(event)
+        self._news.append(event)
+        if not self._is_heard and len(self._news) > _NEWS_AT_ONCE:
+            self._news.popleft()
 
     async def _news_loop(self) -> None:
         """Tell API servers what happens here; while the database is away the oldest is lost."""
         while True:
             await self._clock.sleep(_NEWS_SECONDS)
-            if self._news:
+            if not self._is_heard:
+                self._forget_news()
+            elif self._news:
                 await self._tried(self._tell_news(), "news could not be told")
+
+    def _forget_news(self) -> None:
+        """Keep what somebody who begins to listen may have missed before we know of it."""
+        before = self._clock.now() - _NEWS_KEPT
+        while self._news and self._news[0].at < before:
+            self._news.popleft()
 
     async def _tell_news(self) -> None:
         news = [self._news.popleft() for _ in range(min(len(self._news), _NEWS_AT_ONCE))]
@@ -310,6 +336,7 @@ class ClusterWorker(Engine):
     def _start_nothing(self) -> None:
         self.lanes.close()
         self.lanes.withdraw(self.lanes.names())
+        self._run_errand(self.lanes.stop(self._pace.shutdown_seconds))  # S8: within bounds
 
     async def _set_clock(self) -> None:
         """Go by the database's clock, as all workers do."""

@@ -8,13 +8,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from math import ceil
 
 from headwater.clock import Clock
 from headwater.errors import HostBusy, OnHold
 from headwater.model import Hold, HostState, Visit
 from headwater.rules.politeness import hold_seconds, host_of_lane, wait_seconds
 
+_ROUNDING = 1e-6  # milliseconds that only the arithmetic adds
 TURN_SECONDS = 30.0  # how long a redirect, or a preview, waits for a host's turn (P3)
 
 
@@ -69,7 +71,8 @@ class Gates:
 
     def learn(self, state: HostState) -> None:
         """Take over what is stored of a lane; no wait that is known becomes shorter (P3, P9)."""
-        now, monotonic = self.clock.now(), self.clock.monotonic()
+        monotonic = self.clock.monotonic()
+        now = earliest_now(self.clock)
         wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
         held = hold_seconds(state.hold, now)
         if wait <= 0 and held <= 0:
@@ -98,11 +101,6 @@ class Gates:
         gate = self.gate(lane)
         if self._assume_visit_at is not None and lane not in self._visited:
             gate.free_at = max(gate.free_at, self._assume_visit_at + delay_seconds)
-
-    def assume_visit(self, lane: str, delay_seconds: float) -> None:
-        """Keep a lane's delay from now on: whoever had it last may have been there just now."""
-        gate = self.gate(lane)
-        gate.free_at = max(gate.free_at, self.clock.monotonic() + delay_seconds)
 
     def hold(self, lane: str, hold: Hold) -> None:
         """Leave a host alone for a while (P9)."""
@@ -146,8 +144,7 @@ class Gates:
             return None
         gate = self.gate(lane)
         gate.free_at = max(gate.free_at, self.clock.monotonic() + delay_seconds)
-        now = self.clock.now()
-        return Visit(lane, now, now + timedelta(seconds=delay_seconds))
+        return visit_ending_now(lane, self.clock, delay_seconds)
 
     def seconds_until_open(self, lane: str) -> float:
         """How long a lane still has to wait for its delay or a hold."""
@@ -161,9 +158,9 @@ class Gates:
 
     def snapshot(self) -> list[Visit]:
         """What must outlive the process: every delay that is not over yet (P3)."""
-        now, monotonic = self.clock.now(), self.clock.monotonic()
+        monotonic = self.clock.monotonic()
         return [
-            Visit(lane, now, now + timedelta(seconds=gate.free_at - monotonic))
+            visit_ending_now(lane, self.clock, gate.free_at - monotonic)
             for lane, gate in self._gates.items()
             if gate.free_at > monotonic
         ]
@@ -217,6 +214,18 @@ class Gates:
             else:
                 await self.clock.sleep(opens_at - now)
         self.enter(lane)
+
+
+def visit_ending_now(lane: str, clock: Clock, seconds: float) -> Visit:
+    """A visit that keeps others away for so long from now on, whatever their clocks say."""
+    milliseconds = ceil((seconds + clock.doubt_seconds) * 1000 - _ROUNDING)
+    now = clock.now()
+    return Visit(lane, now, now + timedelta(milliseconds=milliseconds))
+
+
+def earliest_now(clock: Clock) -> datetime:
+    """The earliest moment that other processes can take for now: no wait of theirs is cut short."""
+    return clock.now() - timedelta(seconds=clock.doubt_seconds)
 
 
 async def _released(gate: Gate, seconds: float) -> None:

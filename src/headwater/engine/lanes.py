@@ -153,16 +153,15 @@ class Lanes:
 
     async def emptied(self, names: Iterable[str], seconds: float | None = None) -> bool:
         """Wait until these lanes have nothing to do any more; False: some have, after so long."""
-        loop, waiters = asyncio.get_running_loop(), []
+        loop, waiters, names = asyncio.get_running_loop(), [], list(names)
         for name in names:
             lane = self._lanes.get(name)
             if lane is not None:
                 waiters.append(loop.create_future())
                 lane.emptied.append(waiters[-1])
-        if not waiters:
-            return True
-        _, late = await asyncio.wait(waiters, timeout=seconds)
-        return not late
+        if waiters:
+            await asyncio.wait(waiters, timeout=seconds)
+        return not any(name in self._lanes for name in names)  # one may be in use again
 
     def withdraw(self, names: Iterable[str]) -> None:
         """Take everything out of these lanes that is not under way: it is simply still due."""

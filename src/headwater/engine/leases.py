@@ -1,11 +1,12 @@
 """Leases: the shards that this worker has open, and whether it can still know that (K8)."""
 
 from headwater.clock import Clock
+from headwater.errors import Overtaken
 from headwater.logs import get_logger
 from headwater.model import Fence, HostState, Visit
 from headwater.rules.shards import shard_of
 from headwater.store.claims import HostClaims
-from headwater.store.shards import Opening, Shards
+from headwater.store.shards import Shards
 
 log = get_logger()
 _TRUSTED = 0.6  # of a lease: a look at the database that is older says nothing
@@ -41,9 +42,14 @@ class Leases:
         """What a poll of this lane must prove when it is stored; None: it must not begin."""
         return self._open.get(shard_of(lane)) if self.are_fresh() else None
 
-    async def take(self, lane: str) -> HostState | None:
+    def check(self) -> None:
+        """Raise Overtaken where the last look at the database says nothing any more."""
+        if not self.are_fresh():
+            raise Overtaken("whether the host is still this worker's to ask cannot be known now")
+
+    async def take(self, lane: str, delay_seconds: float) -> HostState | None:
         """Claim a host and answer what is stored of it now; None: another process is there."""
-        state = await self._hosts.take(lane) if self.are_fresh() else None
+        state = await self._hosts.take(lane, delay_seconds) if self.are_fresh() else None
         if state is not None and not self.are_fresh():  # it took long
             await self._hosts.give_back(lane, None)
             return None
@@ -53,11 +59,11 @@ class Leases:
         """Let others have a host, once they can know of the visit."""
         await self._hosts.give_back(lane, visit)
 
-    async def open(self, shard: int) -> Opening:
+    async def open(self, shard: int) -> Fence:
         """Take a shard over."""
-        opening = await self._shards.open(shard, self.worker)
-        self._open[shard] = opening.fence
-        return opening
+        fence = await self._shards.open(shard, self.worker)
+        self._open[shard] = fence
+        return fence
 
     async def close(self, fence: Fence) -> None:
         """Leave a shard for others; one that was lost is theirs already."""

@@ -14,10 +14,10 @@ from headwater.engine.lanes import NULL_LANE
 from headwater.engine.poll import on_hold
 from headwater.engine.service import MANUAL_WAIT_SECONDS, Service
 from headwater.engine.visitors import VisitorClaims
-from headwater.engine.wire import events_of
-from headwater.errors import ConfigError, HeadwaterError, NotFound
+from headwater.engine.wire import events_of, outcome_of
+from headwater.errors import ConfigError, DatabaseUnavailable, HeadwaterError, NotFound
 from headwater.logs import get_logger
-from headwater.model import Outcome
+from headwater.model import Outcome, Source
 from headwater.store.notices import Notices
 from headwater.store.postgres import PostgresDatabase
 from headwater.store.shards import TICK_FACT, Shards, WorkerSeen
@@ -25,6 +25,7 @@ from headwater.store.shards import TICK_FACT, Shards, WorkerSeen
 log = get_logger()
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 2.0
+_MOST_COUNTED = 1000  # workers that are remembered
 
 
 class Onlooker(Service):
@@ -37,7 +38,7 @@ class Onlooker(Service):
         self._ticking = asyncio.Lock()
         self._shards = Shards(database)
         self._notices = Notices(cast(PostgresDatabase, database))
-        self._counted: dict[str, Counts] = {}  # of each worker, at the last look
+        self._counted: dict[str, Counts] = {}  # of each worker, also of those that are gone
         await self._store.check()
         self._visits = VisitorClaims(database)
         await self._assemble(unclean=False, claims=self._visits)
@@ -84,13 +85,29 @@ class Onlooker(Service):
 
         stop_listening = self.events.listen(hear, (EventKind.POLL_FINISHED,))
         try:
+            last = await self._store.polls.last_id()
             await self._store.sources.request([source_id], now)
             async with asyncio.timeout(wait_seconds):
-                return await answer
+                while not answer.done():
+                    await asyncio.wait([answer], timeout=_LOOK_SECONDS)
+                    if not answer.done():
+                        await self._look_for(subject.source, answer, since=last)
+                return answer.result()
         except TimeoutError:
             return None
         finally:
             stop_listening()
+
+    async def _look_for(
+        self, source: Source, answer: "asyncio.Future[Outcome]", *, since: int
+    ) -> None:
+        """Find a poll in the history: its worker may not have told of it, news can be lost."""
+        try:
+            records = await self._store.polls.of_sources([source.id], since=since)
+        except DatabaseUnavailable:
+            return  # the next look tries again
+        if records and not answer.done():
+            answer.set_result(outcome_of(records[0], source))
 
     async def _look_loop(self) -> None:
         while True:
@@ -119,16 +136,22 @@ class Onlooker(Service):
         found = {one.id: counts_from(one.counts) for one in workers}
         for one in workers:
             new = Counts() if one.started_at > self.metrics.started_at else found[one.id]
-            add(self.metrics, self._counted.get(one.id, new), found[one.id])
-        self._counted = found
+            # one that was taken for dead and comes back goes on where it was
+            add(self.metrics, self._counted.pop(one.id, new), found[one.id])
+        self._counted.update(found)
+        while len(self._counted) > max(_MOST_COUNTED, len(found)):
+            del self._counted[next(iter(self._counted))]
         self.workers = tuple(found.values())
+        self.workers_alive = sum(not one.is_silent for one in workers)
 
     async def _listen_loop(self) -> None:
         while True:
+            since = self._clock.now()
             try:
                 async for text in self._notices.listen():
                     for event in events_of(text):
-                        self.events.pass_on(event)
+                        if event.at >= since:  # else it is told to somebody who came before
+                            self.events.pass_on(event)
             except HeadwaterError as error:
                 log.warning("[Cluster] news of the workers are cut off", error=str(error))
             await self._clock.sleep(_AGAIN_SECONDS)

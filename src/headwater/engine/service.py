@@ -42,6 +42,7 @@ class Service(Engine):
 
     last_tick: datetime | None = None
     workers: Sequence[Counts] = ()  # elsewhere, and what each of them counted
+    workers_alive: int | None = None  # where workers poll: how many of them are not silent
 
     async def __aenter__(self) -> Self:
         self._ticking = asyncio.Lock()

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from headwater.engine.claims import NOBODY_ELSE, Claims
-from headwater.engine.gates import TURN_SECONDS, Gates
+from headwater.engine.gates import TURN_SECONDS, Gates, earliest_now
 from headwater.errors import HostBusy, OnHold
 from headwater.model import Fence, HostState, Source, Visit
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import (
+    SOON_SECONDS,
     delay_seconds,
     hold_seconds,
     host_of,
@@ -17,7 +18,6 @@ from headwater.rules.politeness import (
     wait_seconds,
 )
 
-_SOON_SECONDS = 1.0  # a wait that clocks that differ by a little can explain
 _AGAIN_SECONDS = 0.1  # between looks at a host that another process visits
 
 
@@ -53,13 +53,13 @@ class VisitTurns:
         self.fence = self._claims.fence(self.lane)
         if self.fence is None:
             return False
-        state = await self._claims.take(self.lane)
+        state = await self._claims.take(self.lane, self._delay)
         if state is None:
             return False
         self._claimed.add(self.lane)
         self._gates.learn(state)
         wait = self._gates.seconds_until_open(self.lane)
-        if wait > _SOON_SECONDS:
+        if wait > SOON_SECONDS:
             await self._give_back(self.lane)
             return False
         if wait > 0:
@@ -68,7 +68,11 @@ class VisitTurns:
 
     async def claim_home(self) -> None:
         """Wait until no other process asks the visit's own host, for visits outside the lanes."""
-        await self._claim(self.lane)
+        await self._claim(self.lane, self._delay)
+
+    def check(self) -> None:
+        """Raise Overtaken where nothing more may be asked: each request looks first (K8)."""
+        self._claims.check()
 
     async def depart(self, *, stored: bool) -> None:
         """Let other processes have what this poll still claims; `stored`: its visits are."""
@@ -94,7 +98,7 @@ class VisitTurns:
         await self._gates.take_turn(lane, delay, own_until=own_until)
         visited = 0.0
         try:
-            await self._claim(lane)
+            await self._claim(lane, delay)
             visited = delay
             yield
         finally:
@@ -125,30 +129,31 @@ class VisitTurns:
         if visit is not None:
             self._visits[visit.lane] = visit
 
-    async def _claim(self, lane: str) -> None:
+    async def _claim(self, lane: str, delay: float) -> None:
         """Wait until no other process is at a host, nor was there a moment ago; not for ever."""
         if self._claims.alone or lane in self._claimed:
             return
         deadline = self._gates.clock.monotonic() + TURN_SECONDS
         while True:
-            wait = await self._tried(lane)
-            if wait <= 0:
+            wait = await self._tried(lane, delay)
+            if lane in self._claimed:
+                await self._gates.clock.sleep(wait)
                 return
             if self._gates.clock.monotonic() + wait > deadline:
                 raise HostBusy(f"{host_of_lane(lane)} had no turn for us in time")
             await self._gates.clock.sleep(wait)
 
-    async def _tried(self, lane: str) -> float:
-        """Claim a host, or answer how long to wait before the next attempt."""
-        state = await self._claims.take(lane)
+    async def _tried(self, lane: str, delay: float) -> float:
+        """Claim a host unless it must wait for long; answer how long to wait."""
+        state = await self._claims.take(lane, delay)
         if state is None:
             return _AGAIN_SECONDS
         self._claimed.add(lane)
-        now, allowed_at = self._gates.clock.now(), state.next_allowed_at
+        now, allowed_at = earliest_now(self._gates.clock), state.next_allowed_at
         held = hold_seconds(state.hold, now)
-        delay = wait_seconds(allowed_at, state.next_allowed_set_at, now)
-        wait = max(held, 0.0 if self._is_ours(state) else delay)
-        if wait > 0:
+        left = wait_seconds(allowed_at, state.next_allowed_set_at, now)
+        wait = max(held, 0.0 if self._is_ours(state) else left)
+        if wait > SOON_SECONDS:
             await self._give_back(lane)
         if state.hold is not None and held > TURN_SECONDS:
             raise OnHold(state.hold.until, state.hold.reason)

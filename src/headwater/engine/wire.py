@@ -7,7 +7,17 @@ from datetime import datetime
 from pydantic import TypeAdapter, ValidationError
 
 from headwater.engine.events import Event, EventKind
-from headwater.model import EPOCH, Outcome, Post, Source, Subject, Validators, changed
+from headwater.model import (
+    EPOCH,
+    Failure,
+    Outcome,
+    PollRecord,
+    Post,
+    Source,
+    Subject,
+    Validators,
+    changed,
+)
 
 LONGEST = 7900  # bytes that PostgreSQL takes in one notification, with a little to spare
 _POSTS_TOGETHER = 8
@@ -52,6 +62,27 @@ def events_of(text: str) -> list[Event]:
         return [_event(told) for told in _many.validate_json(text)]
     except ValidationError:
         return []
+
+
+def outcome_of(record: PollRecord, source: Source) -> Outcome:
+    """What a poll brought, as far as the history knows."""
+    failure = None
+    if record.failure_type is not None:
+        kind, error = record.failure_kind or "", record.error or ""
+        failure = Failure(record.failure_type, kind, error, status=record.status)
+    return Outcome(
+        before=source,
+        source=source,
+        kind=record.outcome,
+        started_at=record.started_at,
+        posts=(_UNTOLD,) * record.new_posts,
+        skipped=record.skipped,
+        failure=failure,
+        status=record.status,
+        size=record.size,
+        duration_ms=record.duration_ms,
+        redirected_to=record.redirected_to,
+    )
 
 
 def _list_of(texts: list[bytes]) -> str:

@@ -42,7 +42,7 @@ class Fetcher:
         source = subject.source
         if source.type is SourceType.TWITTER:
             start = self._start_of_timeline(subject, now)
-            return await self._x.fetch(source, key, start_time=start, now=now)
+            return await self._x.fetch(source, key, start_time=start, now=now, turns=turns)
         response = await self.document(source, turns=turns)
         try:
             check_status(response, now=now)

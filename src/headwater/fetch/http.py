@@ -45,6 +45,10 @@ class Turns(Protocol):
         """Wait for a host's turn (or raise HostBusy, OnHold); leaving marks it as visited."""
         ...
 
+    def check(self) -> None:
+        """Raise where nothing more may be asked; every request looks first (K8)."""
+        ...
+
 
 class Client:
     """Visits URLs. An async context manager: it owns the connections and closes them."""
@@ -113,7 +117,7 @@ class Client:
         """
         first = _parsed(url) if isinstance(url, str) else url
         visit = Visit(first, headers, self._limits.total_timeout_seconds)
-        step = await self._stay(visit, first)
+        step = await self._stay(visit, first, turns)
         while isinstance(step, WebUrl):
             step = await self._go(visit, step, turns)
         return step
@@ -121,20 +125,22 @@ class Client:
     async def _go(self, visit: Visit, url: WebUrl, turns: Turns | None) -> WebUrl | Response:
         """Go on to another host, when it is its turn."""
         if turns is None:
-            return await self._stay(visit, url)
+            return await self._stay(visit, url, None)
         async with AsyncExitStack() as turn:
             try:
                 async with asyncio.timeout(self._limits.turn_timeout_seconds):
                     await turn.enter_async_context(turns.at(url.host))
             except TimeoutError as error:
                 raise HostBusy(f"{url.host}, where we were sent to, had no turn for us") from error
-            return await self._stay(visit, url)
+            return await self._stay(visit, url, turns)
 
-    async def _stay(self, visit: Visit, url: WebUrl) -> WebUrl | Response:
+    async def _stay(self, visit: Visit, url: WebUrl, turns: Turns | None) -> WebUrl | Response:
         """Follow redirects as long as they stay on one host, which is one visit to it."""
         step: WebUrl | Response = url
         while isinstance(step, WebUrl) and step.host == url.host:
             async with self._slots:
+                if turns is not None:
+                    turns.check()
                 step = await self._hop(visit, step)
         return step
 

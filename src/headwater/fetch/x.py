@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote, urlencode
 
 from headwater.errors import BadUrl, KeyMissing
@@ -12,6 +12,9 @@ from headwater.fetch.x_answers import Page, read_page, read_user_id
 from headwater.fetch.x_refusals import HOW_TO_SET, refusal
 from headwater.model import Answer, Entry, Source
 from headwater.rules.urls import parse_url
+
+if TYPE_CHECKING:
+    from headwater.fetch.http import Turns
 
 MAX_PAGES = 10
 POSTS_PER_PAGE = 100
@@ -63,7 +66,7 @@ class Reply(Protocol):
 class Getter(Protocol):
     """Whoever sends our requests."""
 
-    async def get(self, url: str, *, headers: Mapping[str, str]) -> Reply:
+    async def get(self, url: str, *, headers: Mapping[str, str], turns: "Turns | None") -> Reply:
         """Answer with a reply of any status; trouble on the way is a FetchError."""
         ...
 
@@ -76,11 +79,17 @@ class XTimelines:
         self._base_url = base_url.rstrip("/")
 
     async def fetch(
-        self, source: Source, key: str | None, *, start_time: datetime | None, now: datetime
+        self,
+        source: Source,
+        key: str | None,
+        *,
+        start_time: datetime | None,
+        now: datetime,
+        turns: "Turns | None" = None,
     ) -> Answer:
         """Bring the posts since the last visit, newest first, or all since `start_time` (X2)."""
         name = user_name(source.url)
-        visit = _Visit(self._client, self._base_url, _sendable(key), now)
+        visit = _Visit(self._client, self._base_url, _sendable(key), now, turns)
         user_id, since_id = _last_seen(source)
         if user_id is None:
             user_id = await visit.user_id(name)
@@ -122,12 +131,15 @@ def _name_in_address(address: str) -> str:
 class _Visit:
     """The requests of one poll."""
 
-    def __init__(self, client: Getter, base_url: str, key: str, now: datetime) -> None:
+    def __init__(
+        self, client: Getter, base_url: str, key: str, now: datetime, turns: "Turns | None"
+    ) -> None:
         self.size = 0
         self._client = client
         self._base_url = base_url
         self._key = key
         self._now = now
+        self._turns = turns
 
     async def user_id(self, name: str) -> str:
         body = await self._body(f"/2/users/by/username/{name}")
@@ -152,7 +164,7 @@ class _Visit:
 
     async def _body(self, path: str) -> bytes:
         headers = {"Authorization": f"Bearer {self._key}", "Accept": "application/json"}
-        reply = await self._client.get(self._base_url + path, headers=headers)
+        reply = await self._client.get(self._base_url + path, headers=headers, turns=self._turns)
         self.size += reply.size
         if not 200 <= reply.status < 300:
             raise refusal(reply.status, reply.headers, reply.body, now=self._now, key=self._key)

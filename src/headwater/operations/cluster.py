@@ -17,6 +17,7 @@ from headwater.store.shards import Shards, WorkerSeen
 class ClusterView:
     """Workers, and the shards that they share out."""
 
+    now: datetime  # by the database's clock, as all moments of workers are
     workers: Sequence[WorkerSeen]
     shards: int
     open_shards: int
@@ -26,15 +27,17 @@ class ClusterView:
 
 
 async def cluster_view(
-    store: Store, now: datetime, policy: Policy, *, tick_seconds: float, lease_seconds: float
+    store: Store, policy: Policy, *, tick_seconds: float, lease_seconds: float
 ) -> ClusterView:
     """How the workers of this database stand."""
     if not store.database.takes_workers:
         raise UsageError("a cluster needs PostgreSQL; this database is a SQLite file")
     shards = Shards(store.database)
+    now = await shards.now()
     standing = await shards.standing(lease_seconds)
     patience = timedelta(seconds=OVERDUE_TICKS * tick_seconds)
     return ClusterView(
+        now=now,
         workers=await shards.workers(),
         shards=SHARDS,
         open_shards=standing.open,

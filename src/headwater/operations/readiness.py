@@ -89,6 +89,8 @@ def _results(store: Store) -> Check:
 
 
 def _scheduler(settings: Settings, service: Service, now: datetime) -> Check:
+    if service.workers_alive == 0:
+        return wrong("scheduler", "no worker is alive", "`headwater worker` starts one")
     if service.last_tick is None:
         return wrong("scheduler", "no tick yet")
     age = now - service.last_tick

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from headwater.clock import Clock
+from headwater.clock import Clock, SharedClock
 from headwater.engine.claims import NOBODY_ELSE, Claims
+from headwater.engine.gates import earliest_now, visit_ending_now
 from headwater.engine.service import Service
 from headwater.engine.turns import VisitTurns
 from headwater.errors import HeadwaterError, HostBusy, OnHold
-from headwater.model import Hold, Source, Visit
+from headwater.model import Hold, HostState, Source
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import (
+    SOON_SECONDS,
     hold_seconds,
     host_of_lane,
     passing_delay,
@@ -21,6 +23,7 @@ from headwater.rules.politeness import (
     wait_seconds,
 )
 from headwater.store import Store
+from headwater.store.shards import Shards
 
 _MOST_SECONDS = 30.0
 _AGAIN_SECONDS = 0.1  # between looks at a host that another process visits
@@ -31,6 +34,10 @@ class Turns(Protocol):
 
     def at(self, host: str) -> AbstractAsyncContextManager[None]:
         """Wait for a host's turn; leaving marks it as visited."""
+        ...
+
+    def check(self) -> None:
+        """Raise where nothing more may be asked."""
         ...
 
 
@@ -93,8 +100,8 @@ class StoredDoor:
     @asynccontextmanager
     async def visit(self, source: Source, lane: str) -> AsyncIterator[Turns]:
         """Wait for the turn of a source's own lane, visit it, and mark it as visited."""
-        async with self._claims() as claims:
-            turns = StoredTurns(self.store, self.clock, self.policy, source, claims)
+        async with self._claims() as (claims, clock):
+            turns = StoredTurns(self.store, clock, self.policy, source, claims)
             async with turns.turn(lane, poll_delay(source, self.policy)):
                 yield turns
 
@@ -104,17 +111,18 @@ class StoredDoor:
         await self.store.hosts.announce(lane, self.clock.now())
 
     @asynccontextmanager
-    async def _claims(self) -> AsyncIterator[Claims]:
-        """Where workers may poll the database, hosts are claimed as they do it."""
+    async def _claims(self) -> AsyncIterator[tuple[Claims, Clock]]:
+        """Where workers may poll the database, hosts are claimed as they do it, by its clock."""
         if not self.store.database.takes_workers:
-            yield NOBODY_ELSE
+            yield NOBODY_ELSE, self.clock
             return
         # the driver is loaded where there is a server to talk to
         from headwater.engine.visitors import VisitorClaims
 
-        claims = VisitorClaims(self.store.database)
+        claims, clock = VisitorClaims(self.store.database), SharedClock()
         try:
-            yield claims
+            await Shards(self.store.database).set(clock)
+            yield claims, clock
         finally:
             await claims.close()
 
@@ -132,6 +140,10 @@ class StoredTurns:
         self._claims = claims
         self._own: dict[str, datetime] = {}  # the ends of delays that this visit left behind
 
+    def check(self) -> None:
+        """Raise where nothing more may be asked."""
+        self._claims.check()
+
     def at(self, host: str) -> AbstractAsyncContextManager[None]:
         """The turn of a host that a redirect leads to."""
         return self.turn(host, passing_delay(host, self._source, self._policy))
@@ -139,7 +151,7 @@ class StoredTurns:
     @asynccontextmanager
     async def turn(self, lane: str, delay: timedelta) -> AsyncIterator[None]:
         """The turn of a lane; it counts as visited from the beginning, lest others come too."""
-        await self._wait(lane)
+        await self._wait(lane, delay)
         try:
             await self._mark(lane, delay)
             yield
@@ -147,23 +159,35 @@ class StoredTurns:
             await self._mark(lane, delay)
             await self._claims.give_back(lane, None)
 
-    async def _wait(self, lane: str) -> None:
+    async def _wait(self, lane: str, delay: timedelta) -> None:
         deadline = self._clock.monotonic() + _MOST_SECONDS
         while True:
-            taken = await self._claims.take(lane)
-            wait = _AGAIN_SECONDS if taken is None else await self._seconds_to_wait(lane)
-            if wait <= 0:
-                return
-            if taken is not None:
+            taken = await self._claims.take(lane, delay.total_seconds())
+            if taken is None:
+                wait = _AGAIN_SECONDS
+            else:
+                wait = await self._seconds_to_wait(lane, taken)
+                if wait <= (0 if self._claims.alone else SOON_SECONDS):
+                    await self._keep_waiting(lane, wait)
+                    return
                 await self._claims.give_back(lane, None)
             if self._clock.monotonic() + wait > deadline:
                 host = host_of_lane(lane)
                 raise HostBusy(f"{host} was visited of late; its next turn is in {wait:.0f} s")
             await self._clock.sleep(wait)
 
-    async def _seconds_to_wait(self, lane: str) -> float:
+    async def _keep_waiting(self, lane: str, seconds: float) -> None:
+        """Wait for a host that everybody else is kept away from."""
         try:
-            state, now = await self._store.hosts.get(lane), self._clock.now()
+            await self._clock.sleep(seconds)
+        except BaseException:
+            await self._claims.give_back(lane, None)
+            raise
+
+    async def _seconds_to_wait(self, lane: str, taken: HostState) -> float:
+        try:
+            state = await self._store.hosts.get(lane) if self._claims.alone else taken
+            now = earliest_now(self._clock)
             if state.hold is not None and hold_seconds(state.hold, now) > 0:
                 raise OnHold(state.hold.until, state.hold.reason)
         except HeadwaterError:
@@ -176,7 +200,8 @@ class StoredTurns:
     async def _mark(self, lane: str, delay: timedelta) -> None:
         if not delay:
             return
-        now = self._clock.now()
-        self._own[lane] = now + delay
-        await self._store.hosts.keep([Visit(lane, now, now + delay)])
-        await self._store.hosts.announce(lane, now)
+        visit = visit_ending_now(lane, self._clock, delay.total_seconds())
+        if visit.next_allowed_at is not None:
+            self._own[lane] = visit.next_allowed_at
+        await self._store.hosts.keep([visit])
+        await self._store.hosts.announce(lane, visit.ended_at)

@@ -7,6 +7,7 @@ from headwater.rules.policy import Policy
 from headwater.rules.urls import url_host
 
 X_HOST = "x.com"
+SOON_SECONDS = 1.0  # a host that is free so soon is waited for, with everybody else kept away
 
 
 def host_of(source: Source) -> str | None:

@@ -69,6 +69,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 class VirtualClock:
     """Time as a virtual loop has it, on a machine that can be put to sleep and set wrong."""
 
+    doubt_seconds: float = 0.0
+
     def __init__(self, loop: VirtualLoop, start: datetime = START) -> None:
         self._loop = loop
         self._start = start

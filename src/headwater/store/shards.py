@@ -15,12 +15,12 @@ if TYPE_CHECKING:  # the driver is loaded where there is a server to talk to
     from headwater.store.postgres import PostgresSession
 
 TICK_FACT = "cluster tick"  # when some worker last looked for what is due
+_SILENT_SECONDS = 10  # workers tell every second that they live
 NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
 _OPEN = f"""
     UPDATE shards SET epoch = epoch + 1, worker = :worker, opened_at = {NOW_MS}
-    FROM (SELECT shard, worker FROM shards WHERE shard = ANY(:shards) ORDER BY shard FOR UPDATE)
-        before
-    WHERE shards.shard = before.shard RETURNING shards.shard, epoch, before.worker
+    FROM (SELECT shard FROM shards WHERE shard = ANY(:shards) ORDER BY shard FOR UPDATE) wanted
+    WHERE shards.shard = wanted.shard RETURNING shards.shard, epoch
 """
 _CLOSE = """
     UPDATE shards SET worker = NULL
@@ -44,11 +44,11 @@ _SILENT = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """A shard that was opened, and whether whoever had it before left it cleanly."""
+class Buried:
+    """Workers that fell silent, and the shards that are nobody's by that."""
 
-    fence: Fence
-    unclean: bool
+    workers: Sequence[str] = ()
+    shards: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class WorkerSeen:
     polls: int
     leases_lost: int
     shards: int
+    is_silent: bool  # it should have told by now that it lives
     counts: str | None = None  # what only it can know, as a text
 
 
@@ -82,7 +83,7 @@ class Shards:
     def __init__(self, database: Database) -> None:
         self._database = database
         # jobs begin and end many at a time: they share commits
-        self._opening: Batcher[tuple[int, str], Opening] = Batcher(self._open_many)
+        self._opening: Batcher[tuple[int, str], Fence] = Batcher(self._open_many)
         self._closing: Batcher[Fence, bool] = Batcher(self._close_many)
 
     async def prepare_queue(self, schema: str) -> None:
@@ -93,13 +94,13 @@ class Shards:
         """Make a clock go by the database's."""
         before = clock.monotonic()
         then = await self.now()
-        clock.set(then, (before + clock.monotonic()) / 2)
+        clock.set(then, before, clock.monotonic())
 
     async def now(self) -> datetime:
         """The database's own time."""
         return moment((await self._database.read(lambda s: s.fetch(f"SELECT {NOW_MS}")))[0][0])
 
-    async def open(self, shard: int, worker: str) -> Opening:
+    async def open(self, shard: int, worker: str) -> Fence:
         """Take a shard over; whatever its last opening still stores is void from now on."""
         return await self._opening((shard, worker))
 
@@ -121,11 +122,11 @@ class Shards:
         sql = "DELETE FROM workers WHERE id = :id"
         await self._database.write(lambda s: s.execute(sql, {"id": worker}))
 
-    async def bury(self, me: str, lease_seconds: float) -> Sequence[int]:
-        """Take the shards of silent workers away; answer those.
+    async def bury(self, me: str, lease_seconds: float) -> Buried:
+        """Take the shards of silent workers away.
 
-        They stay marked as left uncleanly. The connection that held the hosts they visited is
-        cut: a worker that only slept finds out, and nobody waits for one that is dead.
+        The connection that held the hosts they visited is cut: a worker that only slept finds
+        out, and nobody waits for one that is dead.
         """
         params = {"me": me, "lease": round(lease_seconds * 1000)}
         return await self._database.write(lambda s: _bury(s, params))
@@ -136,13 +137,14 @@ class Shards:
 
     async def workers(self) -> Sequence[WorkerSeen]:
         """Every worker that was seen of late, oldest first."""
-        sql = """SELECT w.id, machine, pid, started_at, seen_at, in_flight, polls, leases_lost,
-            (SELECT count(*) FROM shards s WHERE s.worker = w.id), counts
+        sql = f"""SELECT w.id, machine, pid, started_at, seen_at, in_flight, polls, leases_lost,
+            (SELECT count(*) FROM shards s WHERE s.worker = w.id),
+            seen_at < {NOW_MS} - {_SILENT_SECONDS * 1000}, counts
             FROM workers w ORDER BY started_at, w.id"""
         rows = await self._database.read(lambda s: s.fetch(sql))
         return [_worker(row) for row in rows]
 
-    async def _open_many(self, wanted: Sequence[tuple[int, str]]) -> Sequence[Opening]:
+    async def _open_many(self, wanted: Sequence[tuple[int, str]]) -> Sequence[Fence]:
         return await self._database.write(lambda s: _open_many(s, wanted))
 
     async def _close_many(self, fences: Sequence[Fence]) -> Sequence[bool]:
@@ -152,15 +154,15 @@ class Shards:
         return [fence in closed for fence in fences]
 
 
-def _open_many(session: Session, wanted: Sequence[tuple[int, str]]) -> list[Opening]:
+def _open_many(session: Session, wanted: Sequence[tuple[int, str]]) -> list[Fence]:
     """Every opening has a number of its own, also where one shard is opened twice at once."""
-    opened: dict[int, Opening] = {}
+    opened: dict[int, Fence] = {}
     rest = list(enumerate(wanted))
     while rest:
         worker = rest[0][1][1]
         now = {shard: place for place, (shard, who) in reversed(rest) if who == worker}
-        for shard, epoch, before in session.fetch(_OPEN, {"shards": list(now), "worker": worker}):
-            opened[now[shard]] = Opening(Fence(shard, epoch), before is not None)
+        for shard, epoch in session.fetch(_OPEN, {"shards": list(now), "worker": worker}):
+            opened[now[shard]] = Fence(shard, epoch)
         rest = [one for one in rest if one[0] not in opened]
     return [opened[place] for place in range(len(wanted))]
 
@@ -201,22 +203,22 @@ def _prepare_queue(session: Session, schema: str) -> None:
         )
 
 
-def _bury(session: Session, params: Mapping[str, object]) -> list[int]:
+def _bury(session: Session, params: Mapping[str, object]) -> Buried:
     silent = session.fetch(_SILENT, params)
     if not silent:
-        return []
+        return Buried()
     session.fetch(
         f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE {session.among("pid", "backends")} AND application_name = 'headwater hosts'""",
         {"backends": session.array(backend for _, backend in silent if backend is not None)},
     )
     rows = session.fetch(
-        f"""UPDATE shards SET epoch = epoch + 1 FROM (SELECT shard FROM shards
+        f"""UPDATE shards SET epoch = epoch + 1, worker = NULL FROM (SELECT shard FROM shards
             WHERE {session.among("worker", "workers")} ORDER BY shard FOR UPDATE) theirs
         WHERE shards.shard = theirs.shard RETURNING shards.shard""",
         {"workers": session.array(worker for worker, _ in silent)},
     )
-    return [row[0] for row in rows]
+    return Buried([worker for worker, _ in silent], [row[0] for row in rows])
 
 
 def overtaken(session: Session, fences: Iterable[Fence]) -> set[Fence]:
