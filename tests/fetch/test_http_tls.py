@@ -361,3 +361,13 @@ async def test_n14_a_long_chain_is_not_kept_in_memory(tmp_path, authority, trust
         client._connector.close()
         kept = client._connector._trust.session("127.0.0.1", server.port)
         assert 0 < len(kept) <= tls_module._MAX_SESSION_BYTES
+
+
+def test_n14_a_session_loses_its_certificate_and_nothing_else():
+    first, certificate, last = b"\x02\x01\x01", b"\xa3\x81\x80" + bytes(128), b"\xaa\x02ab"
+    whole = first + certificate + last
+    session = b"\x30\x81" + bytes([len(whole)]) + whole
+    rest = first + last
+    assert tls_module.without_certificate(session) == b"\x30\x82\x00\x07" + rest
+    for odd in (session[:-1], session + b"x", b"\x31" + session[1:], b"\x30", b"?"):
+        assert tls_module.without_certificate(odd) == odd

@@ -17,6 +17,7 @@ _NO_PARTIAL_WILDCARDS = 4  # X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS: *.example.org
 # no finite-field key exchange: the server chooses the modulus, and a large one takes seconds (H2)
 _CIPHERS = b"DEFAULT:!DHE:!PSK:!SRP"
 _RECORD = 16_384  # bytes that one record holds at most
+_SEQUENCE_TAG, _CERTIFICATE_TAG = 0x30, 0xA3  # in a session's DER
 _MAX_SESSIONS = 4096
 _MAX_SESSION_BYTES = (
     8192  # a ticket and the server's own certificate; who needs more is greeted anew
@@ -92,9 +93,9 @@ class Secured:
         connection.bio_write(data)
         if not self.is_ready and not self._shake():
             return b""
-        pieces = []
+        pieces: list[bytes] = []
         try:
-            while True:
+            while not pieces or self._has_more():
                 pieces.append(connection.recv(_RECORD))
         except SSL.WantReadError:
             pass
@@ -114,18 +115,21 @@ class Secured:
 
     def outgoing(self) -> bytes:
         """What the other side is to be sent by now."""
-        pieces = []
-        try:
-            while True:
-                pieces.append(self._connection.bio_read(_RECORD))
-        except SSL.WantReadError:
-            return b"".join(pieces)
+        size = _lib.BIO_get_mem_data(self._connection._from_ssl, _ffi.new("char **"))
+        return self._connection.bio_read(size) if size > 0 else b""
 
     def end(self) -> None:
         """Remember the session: sent or not, the goodbye must not spoil it."""
         if self.is_ready:
             self._connection.set_shutdown(SSL.SENT_SHUTDOWN)
             self._trust.remember(self._host, self._port, _session_of(self._connection))
+
+    def _has_more(self) -> bool:
+        """Whether there is anything that was not read yet: to try it costs more than to look."""
+        connection = self._connection
+        if _lib.SSL_pending(connection._ssl) > 0:
+            return True
+        return int(_lib.BIO_get_mem_data(connection._into_ssl, _ffi.new("char **"))) > 0
 
     def _shake(self) -> bool:
         try:
@@ -175,13 +179,41 @@ def _expect(connection: SSL.Connection, host: str) -> None:
 
 def _session_of(connection: SSL.Connection) -> bytes:
     """A session as bytes: kept as it is, it would keep the server's whole chain in memory."""
-    session = _ffi.gc(_lib.SSL_get1_session(connection._ssl), _lib.SSL_SESSION_free)
+    session = _lib.SSL_get_session(connection._ssl)
     size = 0 if session == _ffi.NULL else _lib.i2d_SSL_SESSION(session, _ffi.NULL)
     if not 0 < size <= _MAX_SESSION_BYTES:
         return b""
     room = _ffi.new("unsigned char[]", size)
     _lib.i2d_SSL_SESSION(session, _ffi.new("unsigned char **", room))
-    return bytes(_ffi.buffer(room, size))
+    return without_certificate(bytes(_ffi.buffer(room, size)))
+
+
+def without_certificate(session: bytes) -> bytes:
+    """A session without the certificate that was verified: to read it again costs a lot.
+
+    Nobody asks for it: who goes on with a session proves by that to be the same. It is the part
+    with tag 3 of a sequence of parts in DER; what does not look like that stays as it is.
+    """
+    start, end = _extent(session, 0)
+    parts, at = [], start
+    while at < end:
+        _, following = _extent(session, at)
+        if session[at] != _CERTIFICATE_TAG:
+            parts.append(session[at:following])
+        at = following
+    body = b"".join(parts)
+    if session[0] != _SEQUENCE_TAG or at != end or end != len(session):
+        return session
+    return bytes([_SEQUENCE_TAG, 0x82]) + len(body).to_bytes(2) + body
+
+
+def _extent(der: bytes, at: int) -> tuple[int, int]:
+    """Where the content of an element begins and ends; the end of all where it is cut short."""
+    size, start = der[at + 1] if at + 1 < len(der) else 0, at + 2
+    if size & 0x80:
+        start, more = start + (size & 0x7F), der[start : start + (size & 0x7F)]
+        size = int.from_bytes(more)
+    return start, start + size
 
 
 def _go_on(connection: SSL.Connection, remembered: bytes) -> None:
