@@ -11,13 +11,15 @@ from headwater.operations.cluster import ClusterView, cluster_view
 from headwater.store.shards import WorkerSeen
 
 commands = typer.Typer()
-_cluster = typer.Typer(epilog="Example: headwater cluster status", no_args_is_help=True)
+_cluster = typer.Typer(epilog="Example: headwater cluster status", invoke_without_command=True)
 commands.add_typer(_cluster, name="cluster", rich_help_panel="Polling")
 
 
 @_cluster.callback()
-def cluster() -> None:
+def cluster(ctx: typer.Context) -> None:
     """Look after the workers that share a PostgreSQL database."""
+    if ctx.invoked_subcommand is None:
+        status(ctx)
 
 
 @_cluster.command("status", epilog="Example: headwater cluster status --json")
