@@ -9,7 +9,7 @@ import time
 from random import Random
 
 from headwater import logs
-from headwater.cli.serving import collect_garbage_rarely
+from headwater.cli.simulating import collect_garbage_hardly_ever
 from headwater.engine.engine import Pace
 from headwater.rules.policy import Policy
 from headwater.simulation.population import INTERVALS, invented
@@ -63,7 +63,7 @@ def main() -> None:
     days = float(sys.argv[2]) if len(sys.argv) > 2 else 30.0
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     logs.configure("text", "error")
-    collect_garbage_rarely()
+    collect_garbage_hardly_ever()
     mix = ", ".join(f"{share / 10:g} % every {m // 60} h" for m, share in INTERVALS.items())
     print(f"one core; intervals: {mix}")
     speed(count, days, faults=False)

@@ -1,6 +1,8 @@
 """The command: from one's own sources, a list or none, in words and in JSON."""
 
 import json
+import sqlite3
+import sys
 
 import pytest
 
@@ -67,6 +69,51 @@ def test_ones_own_sources_as_they_are_configured(cli):
     assert {source["lastPolled"] for source in shown} == {None}
 
 
+def test_a_seed_tells_the_same_of_ones_own_sources_whatever_was_polled_meanwhile(cli, tmp_path):
+    for number in range(6):
+        url = f"https://host{number % 2}.example/{number}"
+        assert cli("add", url, "--type", "rss", "--delay", 5).code == 0
+    story = ("simulate", "--days", 1, "--faults", "--json")
+    one = cli.json(*story)
+    with sqlite3.connect(next(tmp_path.rglob("*.db"))) as database:
+        database.execute("UPDATE sources SET last_polled = 1790000000000 + 60000 * rowid")
+        database.execute("UPDATE sources SET consecutive_failures = 3, first_poll_done = 1")
+    assert cli.json(*story) == one
+
+
+def test_a_round_can_be_told_again_by_its_seed_alone(cli, tmp_path):
+    opml(tmp_path, [f"https://host{n % 4}.example/{n}" for n in range(12)])
+    for cast in (("--sources", 20), ("--opml", "list.opml")):
+        story = ("simulate", *cast, "--interval", 60, "--days", 0.3, "--faults", "--json")
+        rounds = _documents(cli(*story, "--rounds", 3).out)
+        assert [one["seed"] for one in rounds] == [1, 2, 3]
+        assert _documents(cli(*story, "--seed", 3).out) == rounds[2:]
+
+
+def _documents(text):
+    decoder, found = json.JSONDecoder(), []
+    while text.strip():
+        one, end = decoder.raw_decode(text.lstrip())
+        found.append(one)
+        text = text.lstrip()[end:]
+    return found
+
+
+def test_one_podcast_or_one_user_alone(cli):
+    assert cli("podcasts", "add", "morning").code == 0
+    assert cli("add", "https://one.example/feed", "--type", "rss").code == 0
+    assert cli("add", "https://two.example/feed", "--type", "rss", "--podcast", "morning").code == 0
+    story = ("simulate", "--days", 0.1, "--json")
+    assert cli.json(*story)["sources"] == 2
+    assert cli.json(*story, "--user", "default")["sources"] == 2
+    alone = cli.json(*story, "--podcast", "morning")
+    assert [lane["host"] for lane in alone["lanes"]] == ["two.example"]
+    assert "there is no podcast 'nosuch'" in cli.fails(*story, "--podcast", "nosuch", code=2)
+    assert "there is no user 'nosuch'" in cli.fails(*story, "--user", "nosuch", code=2)
+    said = cli.fails(*story, "--podcast", "morning", "--sources", 3, code=2)
+    assert "--podcast is about your own sources" in said
+
+
 def test_without_any_sources_it_says_what_to_do(cli):
     assert "--opml FILE or --sources N brings some" in cli.fails("simulate", code=2)
 
@@ -84,6 +131,58 @@ def test_a_broken_rule_ends_with_one_and_its_story(cli, monkeypatch):
     assert "asked for source" in said.out
     assert "--seed 1" in said.out
     assert json.loads(cli(*story, "--json").out)["violation"]["rule"] == "P3"
+
+
+def test_time_asleep_is_told_and_makes_nobody_late(cli):
+    story = ("simulate", "--sources", 20, "--interval", 60, "--days", 2, "--faults", "--seed")
+    told = next(r for s in range(1, 9) if (r := cli.json(*story, s, "--json"))["asleepSeconds"])
+    assert told["asleepSeconds"] >= 30
+    assert told["latenessSeconds"]["p90"] <= 60
+    said = cli(*story, told["seed"]).out
+    assert "time asleep, stopped, offline or on hold left out" in said
+    assert "on top of these days, stopped for" in said
+
+
+def test_a_host_that_falls_behind_is_told_though_it_fits_on_average(cli):
+    assert cli("add", "https://a.example/1", "--type", "rss", "--interval", 5).code == 0
+    assert "Everybody keeps up." in cli("simulate", "--days", 1).out
+    rare = ("--type", "rss", "--interval", 720, "--delay", 1200)
+    assert cli("add", "https://a.example/2", *rare).code == 0
+    assert "1 host fell behind: a source waited" in cli("simulate", "--days", 1).out
+    lane = cli.json("simulate", "--days", 1, "--json")["lanes"][0]
+    assert (lane["fits"], lane["fellBehind"]) == (True, True)
+    assert 1100 < lane["worstLatenessSeconds"] < 1300
+
+
+def test_progress_is_for_a_terminal_alone(cli, monkeypatch):
+    story = ("simulate", "--sources", 5, "--interval", 60, "--days", 0.2)
+    assert cli(*story).err == ""
+    terminal = _Terminal()
+    monkeypatch.setattr("headwater.cli.simulation_view.sys.stderr", terminal)
+    assert cli(*story).code == 0
+    assert "Simulating" in terminal.written
+    terminal.written = ""
+    assert cli(*story, "--json").code == 0
+    assert terminal.written == ""
+
+
+class _Terminal:
+    """Looks like a terminal and keeps what is written."""
+
+    encoding = "utf-8"
+
+    def __init__(self):
+        self.written = ""
+
+    def write(self, text):
+        self.written += text
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return True
 
 
 def test_rounds_play_one_seed_after_another(cli):

@@ -35,7 +35,6 @@ class Books:
         self._machine = machine
         self._clock = clock
         self._broken = broken
-        self._answers: dict[str, tuple[Truth, str | None, bool]] = {}
         self._counted: deque[tuple[float, str, str, Counts]] = deque()
         self._owed: dict[str, list[Counts]] = {}  # what an outage took from sources
         self._perhaps: dict[str, list[Counts]] = {}  # and what it may have taken
@@ -43,13 +42,15 @@ class Books:
     def answered(self, account: Account, truth: Truth) -> None:
         """Remember what really came of a visit, and when."""
         machine = self._machine
-        self._answers[account.id] = (truth, machine.outage, machine.in_trouble is not None)
+        account.answer = (truth, machine.outage, machine.in_trouble is not None)
         account.expected_at = self._clock.now()
 
     def recorded(self, account: Account, outcome: Outcome, after: Source) -> None:
         """Hold what was stored against what came."""
-        truth, outage, in_trouble = self._answers.pop(account.id)
-        account.pending = False
+        if account.answer is None:
+            raise LookupError(f"{account.id} was stored without a visit")
+        truth, outage, in_trouble = account.answer
+        account.pending, account.answer = False, None
         if after.last_polled != account.expected_at:
             self._wrong("S7", account, f"lastPolled is {after.last_polled} after its poll")
         if truth.kind == "ok":
@@ -58,7 +59,8 @@ class Books:
             self._check_failure(account, truth, outage, _counts_of(account), _counts(after))
         if account.enabled and not after.enabled:
             self._check_end(account, after, in_trouble=in_trouble)
-        self._check_posts(account, outcome)
+        if outcome.posts:
+            self._check_posts(account, outcome)
         self._take_over(account, after)
         account.requested = False
 
@@ -78,8 +80,7 @@ class Books:
 
     def lost(self, account: Account, spot: Spot, *, clean: bool) -> None:
         """A poll ended with its process: it may be done again."""
-        account.pending, account.spent = False, None
-        self._answers.pop(account.id, None)
+        account.pending, account.spent, account.answer = False, None, None
         if spot.held_by == account.id and not clean:
             spot.held_until = spot.held_before  # nobody could know of it after a kill
 
@@ -111,7 +112,7 @@ class Books:
     def _check_success(self, account: Account, after: Source) -> None:
         if self._owed or self._perhaps:
             self._settle(account)
-        if (after.consecutive_failures, after.permanent_failures) != (0, 0):
+        if after.consecutive_failures != 0 or after.permanent_failures != 0:
             self._wrong("F2", account, f"stored {_counts(after)} after a success")
         if after.enabled != account.enabled or after.permanent_kind is not None:
             self._wrong("F2", account, f"stored {_counts(after)} after a success")
@@ -181,6 +182,7 @@ class Books:
         account.last_polled, account.enabled = after.last_polled, after.enabled
         account.failures = after.consecutive_failures
         account.permanent, account.kind = after.permanent_failures, after.permanent_kind
+        account.settle()
 
     def _wrong(self, rule: str, account: Account, what: str) -> None:
         self._broken(rule, account.lane, account.id, f"{account.id}: {what}")

@@ -21,11 +21,17 @@ class LaneLoad:
     round_seconds: float  # to poll each of its sources once
     load: float  # the share of its time that polls and delays take; above 1 it falls behind
     late_seconds: float  # the longest that a source waited in the simulation
+    interval_seconds: float  # the shortest of its sources
 
     @property
     def fits(self) -> bool:
-        """Whether the lane keeps up."""
+        """Whether there is time for all its polls."""
         return self.load <= 1.0
+
+    @property
+    def fell_behind(self) -> bool:
+        """Whether a source waited for longer than it was to rest."""
+        return self.late_seconds > self.interval_seconds
 
     @property
     def shortest_minutes(self) -> int:
@@ -64,6 +70,7 @@ def as_plain(load: LaneLoad) -> Mapping[str, object]:
         "delaySeconds": round(load.delay_seconds, 3),
         "load": round(load.load, 4),
         "fits": load.fits,
+        "fellBehind": load.fell_behind,
         "shortestIntervalMinutes": load.shortest_minutes,
         "worstLatenessSeconds": round(load.late_seconds, 3),
     }
@@ -77,4 +84,5 @@ def _load(lane: str, visits: list[tuple[float, float, int]], tally: Tally) -> La
         round_seconds=sum(seconds for _, seconds, _ in visits),
         load=sum(seconds / interval for _, seconds, interval in visits),
         late_seconds=tally.worst(lane),
+        interval_seconds=min(interval for _, _, interval in visits),
     )

@@ -59,34 +59,39 @@ class Checker:
 
     def began(self, host: str, source_id: str, *, passing: bool) -> None:
         """A host is being asked."""
-        at, spot, account = self.clock.monotonic(), self.spot(host), self.accounts[source_id]
-        self.trail.note(host, "passing for" if passing else "asked for", source_id)
+        at, now, account = self.clock.monotonic(), self.clock.now(), self.accounts[source_id]
+        spot = self.spots.get(host) or self.spot(host)
+        spot.steps.append((at, now, "passing for" if passing else "asked for", source_id, ""))
         if not self.machine.up:
             self.broken("S8", host, source_id, "a request was sent after the end")
         if spot.guest is not None:
             told = f"{host} is asked for {source_id} while it still answers {spot.guest}"
             self.broken("P1", host, source_id, told)
         if host:
-            self._check_gate(spot, source_id, at)
+            self._check_gate(spot, account, at)
         spot.guest = source_id
+        self.tally.asked(at)
         if not passing:
-            self._begin(spot, account, at)
+            self._begin(spot, account, at, now)
 
     def ended(self, host: str, source_id: str, truth: Truth, *, passing: bool) -> None:
         """A host is done with a request."""
-        at, spot, account = self.clock.monotonic(), self.spot(host), self.accounts[source_id]
-        self.trail.note(host, "ended", source_id, truth.kind)
+        at, spot, account = self.clock.monotonic(), self.spots[host], self.accounts[source_id]
+        spot.steps.append((at, self.clock.now(), "ended", source_id, truth.kind))
         spot.guest = None
         if truth.kind not in _SILENT:
             self.machine.good_at = at
-        self._rest(spot, account, at, passing=passing)
+        delay = account.delay
+        if passing:
+            delay = passing_delay(account.type, self._policy, spot.name)
+        spot.rest(at + delay)
         if truth.hold is not None:
             self._hold(spot, account, at, min(truth.hold, account.cap * 60.0))
 
     def answered(self, host: str, source_id: str, truth: Truth) -> None:
         """The whole visit of a source is over."""
-        at, account = self.clock.monotonic(), self.accounts[source_id]
-        self._rest(self.spot(host), account, at, passing=False)
+        account = self.accounts[source_id]
+        self.spots[host].rest(self.clock.monotonic() + account.delay)
         self.machine.flying -= 1
         self._books.answered(account, truth)
 
@@ -96,20 +101,19 @@ class Checker:
         """A poll was stored."""
         account = self.accounts[after.id]
         if after.consecutive_failures or not after.enabled:
-            failures = after.consecutive_failures
-            self.trail.note(account.lane, "stored, failures:", after.id, failures)
+            self._note(account, "stored, failures:", after.consecutive_failures)
         self._books.recorded(account, outcome, after)
 
     def discarded(self, outcome: Outcome) -> None:
         """A poll's result was thrown away."""
         account = self.accounts[outcome.source.id]
-        self.trail.note(account.lane, "discarded", account.id)
+        self._note(account, "discarded")
         self._books.lost(account, self.spot(account.lane), clean=True)
 
     def rewritten(self, before: Source, after: Source, why: str) -> None:
         """A source was changed by something else than a poll."""
         account = self.accounts[after.id]
-        self.trail.note(account.lane, why, after.id)
+        self._note(account, why)
         self._books.rewritten(account, before, after, why)
 
     # what befalls the machine
@@ -121,7 +125,7 @@ class Checker:
 
     def stopped(self, *, clean: bool) -> None:
         """The process has ended."""
-        self.machine.stop(clean=clean)
+        self.machine.stop(self.clock.monotonic(), clean=clean)
         self.trail.befell("stop" if clean else "kill")
         self._books.forget_failures()
         for account in self.accounts.values():
@@ -160,8 +164,11 @@ class Checker:
         """How many sources were switched off for what the network did to them."""
         return sum(not a.enabled and a.ended_in_trouble for a in self.accounts.values())
 
-    def _begin(self, spot: Spot, account: Account, at: float) -> None:
-        now = self.clock.now()
+    def _note(self, account: Account, what: str, detail: object = "") -> None:
+        step = (self.clock.monotonic(), self.clock.now(), what, account.id, detail)
+        self.spot(account.lane).steps.append(step)
+
+    def _begin(self, spot: Spot, account: Account, at: float, now: datetime) -> None:
         self.polls += 1
         self.digest = (self.digest * 1_000_003 ^ int(at * 1000) ^ account.number) & 0xFFFFFFFFFFFF
         if account.requested:
@@ -173,7 +180,7 @@ class Checker:
         self.machine.take_off(at)
 
     def _check_due(self, spot: Spot, account: Account, at: float, now: datetime) -> None:
-        due = account.due_at()
+        due = account.due_at
         if not account.enabled:
             self.broken("S4", spot.name, account.id, "a disabled source is polled")
         if due is None or now < due:
@@ -185,20 +192,14 @@ class Checker:
             self.broken("S2", spot.name, account.id, "a second poll for one due time")
         self._waiting.begins(spot, account, due, at, now)
 
-    def _check_gate(self, spot: Spot, source_id: str, at: float) -> None:
+    def _check_gate(self, spot: Spot, account: Account, at: float) -> None:
         if at < spot.free_at - TOLERANCE:
             told = f"{spot.name} is asked {spot.free_at - at:.3f} s before its delay is over"
-            self.broken("P3", spot.name, source_id, told)
-        held_until = max(spot.held_until, self.accounts[source_id].held_until)
+            self.broken("P3", spot.name, account.id, told)
+        held_until = max(spot.held_until, account.held_until)
         if at < held_until - TOLERANCE and not self.machine.jumped_ahead_since(spot.held_since):
             told = f"{spot.name} is asked while on hold until {told_at(held_until)}"
-            self.broken("P9", spot.name, source_id, told)
-
-    def _rest(self, spot: Spot, account: Account, at: float, *, passing: bool) -> None:
-        delay = account.delay
-        if passing:
-            delay = passing_delay(account.type, self._policy, spot.name)
-        spot.free_at = max(spot.free_at, at + delay)
+            self.broken("P9", spot.name, account.id, told)
 
     def _hold(self, spot: Spot, account: Account, at: float, seconds: float) -> None:
         if self._policy.hold_scope(spot.name) is HoldScope.SOURCE and "/" not in spot.name:
@@ -210,6 +211,6 @@ class Checker:
     def broken(self, rule: str, host: str, source_id: str, what: str) -> None:
         """Note the first rule that did not hold, and let the story end."""
         if self.violation is None:
-            at, story = self.clock.monotonic(), self.trail.story(host)
+            at, story = self.clock.monotonic(), self.trail.story(self.spot(host).steps)
             self.violation = Violation(rule, what, host, source_id, at, story)
             self.on_broken()

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from headwater.model import Source, SourceType
 from headwater.rules.policy import Policy
+from headwater.simulation.hosts import Truth
+from headwater.simulation.trail import Steps, steps
 
 FUTURE = timedelta(seconds=5)  # S2
 
@@ -37,16 +39,13 @@ class Account:
     type: SourceType = SourceType.RSS
     expected_at: datetime | None = None  # the wall clock's moment of the answer to be stored
     posts: set[str] = field(default_factory=set)
+    due_at: datetime | None = None
+    answer: tuple[Truth, str | None, bool] | None = None  # with the outage and trouble of then
 
-    def due_at(self) -> datetime | None:
-        """The moment from which it is due by time (S2, S3)."""
-        if self.last_polled is None:
-            return None
-        return self.last_polled + timedelta(minutes=self.rest())
-
-    def is_ahead_of(self, now: datetime) -> bool:
-        """Whether its last poll lies in the future, as a clock that was set back leaves it (S2)."""
-        return self.last_polled is not None and self.last_polled > now + FUTURE
+    def settle(self) -> None:
+        """Work out from when on it is due by time (S2, S3)."""
+        last = self.last_polled
+        self.due_at = None if last is None else last + timedelta(minutes=self.rest())
 
     def rest(self) -> int:
         """The effective interval in minutes (S3)."""
@@ -76,12 +75,18 @@ class Spot:
     began_at: float = float("-inf")
     last_due: datetime | None = None  # when the last one that began had fallen due
     returned_after: int = 0  # the outage after which it came back
+    steps: Steps = field(default_factory=steps)  # what happened there of late
+
+    def rest(self, until: float) -> None:
+        """Leave it alone until then."""
+        if until > self.free_at:
+            self.free_at = until
 
 
 def account_of(source: Source, policy: Policy, lane: str) -> Account:
     """The account of a source that nothing has happened to yet."""
     cap = source.max_backoff_hours or policy.max_backoff_hours
-    return Account(
+    account = Account(
         id=source.id,
         lane=lane,
         delay=delay_of(source, policy, lane),
@@ -95,6 +100,8 @@ def account_of(source: Source, policy: Policy, lane: str) -> Account:
         kind=source.permanent_kind,
         requested=source.requested_at is not None,
     )
+    account.settle()
+    return account
 
 
 def delay_of(source: Source, policy: Policy, lane: str) -> float:

@@ -26,17 +26,24 @@ class Machine:
         self.probed_at = _LONG_AGO
         self.good_at = _LONG_AGO  # some name had an address
         self.flying = 0
+        self.most_flying = 0
+        self.slept_seconds = 0.0
+        self.down_seconds = 0.0
+        self._down_since: float | None = None
         self.full_at = _LONG_AGO
 
     def start(self, at: float) -> None:
         """A process begins; it knows of no outage yet."""
         self.up, self.up_since = True, at
         self.outage = None
+        if self._down_since is not None:
+            self.down_seconds += at - self._down_since
 
-    def stop(self, *, clean: bool) -> None:
+    def stop(self, at: float, *, clean: bool) -> None:
         """The process ends."""
         self.up, self.clean = False, clean
         self.outage = None
+        self._down_since = at
 
     def upset(self, at: float, what: str, seconds: float) -> None:
         """The clock was set, or the machine slept."""
@@ -44,6 +51,8 @@ class Machine:
         if began > self.upset_at:  # else it fell asleep again at once
             self.left_at = began
         self.upset_at = at
+        if what == "slept":
+            self.slept_seconds += seconds
         if what == "clock set":
             if seconds < 0:
                 self.set_back_at = at
@@ -81,6 +90,8 @@ class Machine:
     def take_off(self, at: float) -> None:
         """A poll begins."""
         self.flying += 1
+        if self.flying > self.most_flying:
+            self.most_flying = self.flying
         if self.flying >= self.slots:
             self.full_at = at
 

@@ -44,7 +44,9 @@ class MemorySources:
         self._strangers: dict[str, None] = {}
         self._places: dict[str, tuple[str | None, float]] = {}  # lane and delay
         self._due_at: dict[str, datetime | None] = {}
-        self._coming: list[tuple[datetime, str]] = []  # a heap; what is stale is passed over
+        self._coming: dict[int, list[tuple[datetime, str]]] = {}  # by minute; some of it is stale
+        self._minutes: list[int] = []  # a heap of the minutes in which something is coming
+        self._later: list[tuple[datetime, str]] = []  # in this minute, but not yet
         self._ripe: dict[str, tuple[datetime, DueSource]] = {}
         self._requested: dict[str, DueSource] = {}
         self._latest = EPOCH  # no poll is dated later than this
@@ -185,15 +187,30 @@ class MemorySources:
         if source.requested_at is not None:
             self._requested[id_] = self._due_source(source)
         elif at is not None:
-            heappush(self._coming, (at, id_))
+            self._expect(at, id_)
+
+    def _expect(self, at: datetime, id_: str) -> None:
+        minute = _minute(at)
+        coming = self._coming.get(minute)
+        if coming is None:
+            coming = self._coming[minute] = []
+            heappush(self._minutes, minute)
+        coming.append((at, id_))
 
     def _ripen(self, now: datetime) -> None:
-        """Move what has fallen due out of the heap."""
-        coming = self._coming
-        while coming and coming[0][0] <= now:
-            at, id_ = heappop(coming)
-            if self._due_at[id_] == at and id_ not in self._requested:
-                self._ripe[id_] = (at, self._due_source(self._sources[id_]))
+        """Take in what has fallen due."""
+        minutes, this_minute = self._minutes, _minute(now)
+        while minutes and minutes[0] <= this_minute:
+            for at, id_ in sorted(self._coming.pop(heappop(minutes))):
+                if self._due_at[id_] != at or id_ in self._requested:
+                    continue  # something changed it since
+                if at > now:
+                    self._later.append((at, id_))
+                else:
+                    self._ripe[id_] = (at, self._due_source(self._sources[id_]))
+        for at, id_ in self._later:
+            self._expect(at, id_)
+        self._later.clear()
 
     def _is_free(self, source_id: str, now: datetime) -> bool:
         hold = self._sources[source_id].hold
@@ -221,6 +238,11 @@ def _changes(outcome: Outcome) -> dict[str, object]:
     before, after = vars(outcome.before), vars(outcome.source)
     changes = {name: value for name, value in after.items() if before.get(name) != value}
     return changes | {"requested_at": outcome.source.requested_at}
+
+
+def _minute(at: datetime) -> int:
+    since = at - EPOCH
+    return since.days * 1440 + since.seconds // 60
 
 
 def in_milliseconds(at: datetime) -> datetime:

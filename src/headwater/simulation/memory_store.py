@@ -171,6 +171,10 @@ class MemoryHosts:
         for visit in visits:
             self._visited(visit)
 
+    async def close_half_visits(self, _now: datetime) -> bool:
+        """Only workers of a cluster leave visits behind that never ended."""
+        return False
+
     async def visited_aside(self, _since: datetime) -> Sequence[HostState]:
         """No other process polls here."""
         return ()

@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
-from typing import cast
+from typing import Any, cast
 
 from headwater.engine.engine import Pace
 from headwater.engine.events import Event as Told
-from headwater.engine.events import EventKind
+from headwater.engine.events import EventKind, Events
 from headwater.engine.service import Service
 from headwater.model import Subject
 from headwater.rules.outcome import edited
@@ -39,10 +39,17 @@ class Scenario:
     pace: Pace = field(default_factory=Pace)
     start: datetime = START
     slow_store: bool = False  # storing takes a moment, in which things can happen
+    faults: bool = False  # things go wrong
 
 
 class SimulatedService(Service):
-    """The service as it is, but that it is told of requests: looking every second takes long."""
+    """The service as it is, but for what takes long: looking for requests, of which it is told
+    here, and metrics, which nobody reads.
+    """
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.events = Events(self._clock)
 
     async def _request_loop(self) -> None:
         asked = asyncio.Event()
@@ -63,7 +70,6 @@ class Simulation:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self._rng = Random(scenario.seed)  # noqa: S311 - a story, and no secret
-        self._down = 0.0
 
     def run(self) -> Checker:
         """Play the story."""
@@ -72,6 +78,12 @@ class Simulation:
             self._set_stage(loop)
             runner.run(self._play())
         return self.checker
+
+    @property
+    def share_done(self) -> float:
+        """How much of the story was told by now, from 0 to 1."""
+        clock: VirtualClock | None = getattr(self, "clock", None)
+        return 0.0 if clock is None else min(clock.loop_time() / (self.scenario.days * DAY), 1.0)
 
     @property
     def violation(self) -> Violation | None:
@@ -128,7 +140,8 @@ class Simulation:
                 self.checker.upset("slept", seconds)
             case Event.STOP | Event.KILL:
                 await (self._stop() if happening.event is Event.STOP else self._kill())
-                await self._until(self.clock.loop_time() + seconds)
+                end = self.scenario.days * DAY
+                await self._until(min(self.clock.loop_time() + seconds, end))
                 await self._start()
             case Event.REQUEST | Event.ENABLE:
                 await self._ask(happening.event)

@@ -1,13 +1,11 @@
 """A story from its seed: who is polled, what goes wrong, and what came of it."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from random import Random
 
 from headwater.engine.engine import Pace
 from headwater.rules.policy import Policy
 from headwater.simulation.capacity import LaneLoad, as_plain, loads
-from headwater.simulation.loop import START
 from headwater.simulation.population import Population, troubled
 from headwater.simulation.run import Scenario, Simulation
 from headwater.simulation.tally import MINUTES_A_DAY, SHARES
@@ -29,8 +27,13 @@ class Report:
     failing: int
     disabled: int
     outages: int
+    faults: bool
+    asleep_seconds: float  # on top of the days: a machine that sleeps does not count them
+    down_seconds: float
+    connections: int  # that there are
+    most_at_once: int  # of them in use
     digest: str  # the same for the same story, whoever plays it
-    lateness: dict[str, float]  # seconds, by percentile
+    lateness: dict[str, float]  # seconds that polls could have begun sooner, by percentile
     per_minute: list[int]  # requests, over the last whole day
     most_in_a_second: int
     loads: list[LaneLoad]
@@ -48,6 +51,11 @@ class Report:
             "failing": self.failing,
             "disabled": self.disabled,
             "outages": self.outages,
+            "faults": self.faults,
+            "asleepSeconds": round(self.asleep_seconds, 3),
+            "downSeconds": round(self.down_seconds, 3),
+            "connections": self.connections,
+            "mostAtOnce": self.most_at_once,
             "digest": self.digest,
             "latenessSeconds": {name: round(value, 3) for name, value in self.lateness.items()},
             "requestsPerMinute": self.per_minute,
@@ -67,7 +75,6 @@ def scenario_of(
     faults: bool,
     policy: Policy,
     pace: Pace,
-    start: datetime = START,
 ) -> Scenario:
     """What happens to these sources, from the seed."""
     rng = Random(seed)  # noqa: S311 - a story, and no secret
@@ -77,14 +84,14 @@ def scenario_of(
         plan = stormy(days, rng)
     # what was seen late is remembered by the real store alone (R8)
     policy = replace(policy, late_entry_hours=0)
-    return Scenario(seed, days, population, plan, policy, pace, start, slow_store=faults)
+    return Scenario(seed, days, population, plan, policy, pace, slow_store=faults, faults=faults)
 
 
 def told(simulation: Simulation) -> Report:
     """Play a story and sum it up."""
     checker, scenario = simulation.run(), simulation.scenario
     sources = list(simulation.store.sources.all())
-    tally = checker.tally
+    tally, machine = checker.tally, checker.machine
     return Report(
         seed=scenario.seed,
         days=scenario.days,
@@ -93,7 +100,12 @@ def told(simulation: Simulation) -> Report:
         polls=checker.polls,
         failing=sum(source.enabled and source.consecutive_failures > 0 for source in sources),
         disabled=sum(not source.enabled for source in sources),
-        outages=checker.machine.outages,
+        outages=machine.outages,
+        faults=scenario.faults,
+        asleep_seconds=machine.slept_seconds,
+        down_seconds=machine.down_seconds,
+        connections=machine.slots,
+        most_at_once=machine.most_flying,
         digest=f"{checker.digest:012x}",
         lateness=dict(zip(_PERCENTS, tally.lateness(), strict=True)),
         per_minute=tally.day(int(scenario.days * MINUTES_A_DAY)),

@@ -1,4 +1,4 @@
-"""Tally: how many requests there were in each minute, and how late each of them was."""
+"""Tally: how many requests there were in each minute, and how long polls waited."""
 
 from array import array
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ SHARES = (0.5, 0.9, 0.99, 1.0)
 
 
 class Tally:
-    """Counts polls that fell due by time."""
+    """Counts requests, and the waits of polls that fell due by time."""
 
     def __init__(self) -> None:
         self._minutes = array("L")
@@ -18,22 +18,27 @@ class Tally:
         self._second = -1
         self.most_in_a_second = 0
 
-    def began(self, at: float, late: float, lane: str) -> None:
-        """Count a poll."""
-        minute = int(at // 60)
-        while len(self._minutes) <= minute:
-            self._minutes.append(0)
-        self._minutes[minute] += 1
+    def waited(self, late: float, lane: str) -> None:
+        """Count how long a poll waited from when on it could have begun."""
         self._late.append(late)
         if late > self._worst.get(lane, 0.0):
             self._worst[lane] = late
-        if int(at) != self._second:
-            self._second, self._in_second = int(at), 0
+
+    def asked(self, at: float) -> None:
+        """Count a request."""
+        second = int(at)
+        minute = second // 60
+        while len(self._minutes) <= minute:
+            self._minutes.append(0)
+        self._minutes[minute] += 1
+        if second != self._second:
+            self._second, self._in_second = second, 0
         self._in_second += 1
-        self.most_in_a_second = max(self.most_in_a_second, self._in_second)
+        if self._in_second > self.most_in_a_second:
+            self.most_in_a_second = self._in_second
 
     def lateness(self, shares: Sequence[float] = SHARES) -> list[float]:
-        """The lateness that these shares of all polls did not exceed, in seconds."""
+        """The wait that these shares of all polls did not exceed, in seconds."""
         values = sorted(self._late)
         if not values:
             return [0.0 for _ in shares]
@@ -42,7 +47,7 @@ class Tally:
         ]
 
     def worst(self, lane: str) -> float:
-        """The longest that a source of a lane was late, in seconds."""
+        """The longest that a source of a lane waited, in seconds."""
         return self._worst.get(lane, 0.0)
 
     def day(self, minutes: int) -> list[int]:

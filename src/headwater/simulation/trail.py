@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from headwater.clock import Clock
 
-_PER_HOST = 60
-_TOLD = 40
+_TOLD = 40  # lines of a story, so that no host needs to keep more
+_KEPT = 60  # of what befell the machine
+# Plain tuples, as `Step` has them: every poll leaves several, and nobody reads most of them.
+Steps = deque[tuple[float, datetime, str, str, object]]
 
 
 class Step(NamedTuple):
@@ -37,31 +39,26 @@ class Violation:
         return f"{self.rule} at {told_at(self.at)}: {self.what}"
 
 
+def steps() -> Steps:
+    """Room for the last steps at a host."""
+    return deque(maxlen=_TOLD)
+
+
 class Trail:
-    """The last steps at every host, and what befell the whole machine."""
+    """What befell the whole machine, and with it what happened at a host."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._hosts: dict[str, deque[tuple[float, datetime, str, str, object]]] = {}
-        self._machine: deque[Step] = deque(maxlen=_PER_HOST)
-
-    def note(self, host: str, what: str, source_id: str, detail: object = "") -> None:
-        """Remember a step at a host."""
-        steps = self._hosts.get(host)
-        if steps is None:
-            steps = self._hosts[host] = deque(maxlen=_PER_HOST)
-        clock = self._clock
-        # a plain tuple: every poll leaves several, and nobody reads most of them
-        steps.append((clock.monotonic(), clock.now(), what, source_id, detail))
+        self._machine: deque[Step] = deque(maxlen=_KEPT)
 
     def befell(self, what: str, detail: object = "") -> None:
         """Remember what happened to everybody."""
         clock = self._clock
         self._machine.append(Step(clock.monotonic(), clock.now(), what, "", detail))
 
-    def story(self, host: str) -> list[str]:
+    def story(self, at_host: Steps) -> list[str]:
         """What happened at a host, with what befell the machine meanwhile."""
-        own = [Step(*step) for step in self._hosts.get(host, ())]
+        own = [Step(*step) for step in at_host]
         first = own[0].at if own else 0.0
         around = [step for step in self._machine if step.at >= first] or list(self._machine)[-3:]
         return [_line(step) for step in sorted([*around, *own], key=_moment)[-_TOLD:]]

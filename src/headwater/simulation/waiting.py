@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from headwater.simulation.ledger import Account, Spot
+from headwater.simulation.ledger import FUTURE, Account, Spot
 
 if TYPE_CHECKING:
     from headwater.simulation.checker import Checker
@@ -31,16 +31,12 @@ class Waiting:
         """A source that was due is polled."""
         late = (now - due).total_seconds()
         spot.began_at, spot.last_due = at, due
-        self._checker.tally.began(at, late, spot.name)
         if self._machine.outage is not None:
             self._check_probe(spot, account, at)
             return
-        latest = self._latest(spot, account, at - late)
-        if at > latest:
-            told = (
-                f"{account.id} was due for {late:.1f} s, {at - latest:.1f} s longer than it had to"
-            )
-            self._checker.broken("S6", spot.name, account.id, told)
+        self._checker.tally.waited(at - self._wanted_at(spot, account, at - late), spot.name)
+        if late > self._tick:  # else it needs no excuse
+            self._check_lateness(spot, account, late, at)
         if at - self._machine.back_at < 2 * SPREAD_SECONDS:
             self._check_return(spot, account, at, at - late)
 
@@ -49,7 +45,7 @@ class Waiting:
         self._machine.comes_back(at)
         now = self._checker.clock.now()
         accounts = self._checker.accounts.values()
-        lanes = {a.lane for a in accounts if a.enabled and (due := a.due_at()) and due <= now}
+        lanes = {a.lane for a in accounts if a.enabled and a.due_at and a.due_at <= now}
         per_second = max(LANES_PER_SECOND, len(lanes) / SPREAD_SECONDS)
         self._allowance = 3 * per_second + 10
         self._returned.clear()
@@ -65,12 +61,15 @@ class Waiting:
                 self._checker.broken("O2", "", "", "the outage is over, and nobody noticed")
             return
         settled = at > max(machine.upset_at, machine.up_since) + self._tick + _GRACE_SECONDS
+        future = now + FUTURE
         for account in self._checker.accounts.values():
-            due = account.due_at()
-            if settled and account.enabled and account.is_ahead_of(now):
-                told = f"{account.id} is silent until {account.last_polled}, which is to come"
+            due, last = account.due_at, account.last_polled
+            if due is None or last is None or not account.enabled:
+                continue
+            if settled and last > future:  # as a clock that was set back leaves it (S2)
+                told = f"{account.id} is silent until {last}, which is to come"
                 self._checker.broken("S2", account.lane, account.id, told)
-            if account.enabled and due is not None and due <= now and not account.pending:
+            if due <= now and not account.pending:
                 self._look(self._checker.spot(account.lane), account, due, at, now)
 
     def _look(self, spot: Spot, account: Account, due: datetime, at: float, now: datetime) -> None:
@@ -84,6 +83,19 @@ class Waiting:
         if overtaken and settled and at - late < spot.began_at - 2 * self._tick:
             told = f"{account.id} is due for {late:.0f} s, and others of its lane overtook it"
             self._checker.broken("P1", spot.name, account.id, told)
+
+    def _wanted_at(self, spot: Spot, account: Account, due_at: float) -> float:
+        """From when on a source could be polled: due, while up, awake, online and not on hold."""
+        machine = self._machine
+        return max(due_at, machine.up_since, machine.back_at, spot.held_until, account.held_until)
+
+    def _check_lateness(self, spot: Spot, account: Account, late: float, at: float) -> None:
+        latest = self._latest(spot, account, at - late)
+        if at > latest:
+            told = (
+                f"{account.id} was due for {late:.1f} s, {at - latest:.1f} s longer than it had to"
+            )
+            self._checker.broken("S6", spot.name, account.id, told)
 
     def _latest(self, spot: Spot, account: Account, due_at: float) -> float:
         """The moment by which a poll must have begun, with all that can excuse it."""

@@ -1,22 +1,22 @@
 """VirtualWeb: the network half of a poll, answered from a model of hosts, without a network."""
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from random import Random
 from typing import Protocol
 
-from headwater.clock import Clock
 from headwater.engine.turns import VisitTurns
 from headwater.errors import HostBusy, OnHold
 from headwater.model import Answer, Entry, Source, Subject, Validators
 from headwater.rules.politeness import host_of
 from headwater.simulation.hosts import TRUTHS, Truth, VirtualHost, error_of
+from headwater.simulation.loop import VirtualClock
 
 _SHOWN = 3  # entries of a feed
 _QUICK_SECONDS = 0.3
 _PUBLISHED_DAYS = (1, 3, 7, 14, 30, 60)  # between two entries of a source
+_UNEXPECTED, _CUT_OFF = TRUTHS["unexpected"], TRUTHS["timeout"]
 
 
 class Trouble(StrEnum):
@@ -47,7 +47,7 @@ class VirtualWeb:
     """Answers polls; `trouble` is the network's, `hosts` have their own."""
 
     def __init__(
-        self, hosts: Mapping[str, VirtualHost], visits: Visits, clock: Clock, rng: Random
+        self, hosts: Mapping[str, VirtualHost], visits: Visits, clock: VirtualClock, rng: Random
     ) -> None:
         self._hosts = dict(hosts)
         self._visits = visits
@@ -68,13 +68,13 @@ class VirtualWeb:
         """Visit a source as a fetcher would."""
         source = subject.source
         lane = turns.lane
-        host, asked = self._host(lane), host_of(source) or ""
-        truth = TRUTHS["unexpected"]
+        host, passed_on_to = self._host(lane), None
+        truth = _UNEXPECTED
         try:
             truth = await self._visit(lane, host, source.id, passing=False)
             target = host.moved_to(self._clock.monotonic()) if host.goes_to else None
             if target is not None and truth.kind == "ok":
-                asked = target
+                passed_on_to = target
                 truth = await self._passed_on(target, source.id, turns)
         except (HostBusy, OnHold) as error:
             truth = TRUTHS["busy" if isinstance(error, HostBusy) else "hold"]
@@ -82,15 +82,15 @@ class VirtualWeb:
         finally:
             self._visits.answered(lane, source.id, truth)
         if truth.kind != "ok":
-            raise error_of(truth, asked)
+            raise error_of(truth, passed_on_to or host_of(source) or "")
         return self._answer(source)
 
     async def _visit(self, lane: str, host: VirtualHost, source_id: str, *, passing: bool) -> Truth:
         self._visits.began(lane, source_id, passing=passing)
-        truth = TRUTHS["timeout"]  # should it be cut off
+        truth = _CUT_OFF  # should it be
         try:
             seconds, truth = self._reply(host)
-            await asyncio.sleep(seconds)
+            await self._clock.after(seconds)
         finally:
             self._visits.ended(lane, source_id, truth, passing=passing)
         return truth
@@ -100,9 +100,9 @@ class VirtualWeb:
             return await self._visit(target, self._host(target), source_id, passing=True)
 
     def _reply(self, host: VirtualHost) -> tuple[float, Truth]:
+        if self.trouble is None:
+            return host.visit(self._clock.monotonic(), self._rng)
         match self.trouble:
-            case None:
-                return host.visit(self._clock.monotonic(), self._rng)
             case Trouble.SILENCE:
                 return 5.0, TRUTHS["unresolved"]
             case Trouble.DENIAL:
