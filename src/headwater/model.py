@@ -253,6 +253,7 @@ class Visit:
     next_allowed_at: datetime | None = None  # P3; None: there is no delay
     succeeded: bool = False  # O3
     resolved: bool = False  # O2: its name had an address
+    is_last: bool = True  # nobody else can have been there since
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,13 +38,16 @@ class Crew:
             "APP__SOURCE__TICK_SECONDS": "1",
             "APP__SOURCE__POLL_DELAY_SECONDS": json.dumps(delays),
             "APP__CLUSTER__LEASE_SECONDS": str(self.lease_seconds),
+            "APP__SERVER__PORT": "0",
         }
 
-    def start(self, module: str = "headwater", **environ: str) -> "subprocess.Popen[bytes]":
+    def start(
+        self, module: str = "headwater", *, command: str = "worker", **environ: str
+    ) -> "subprocess.Popen[bytes]":
         """Start one more; `module` may be a worker with something wrong about it."""
         with self.log(len(self.workers)).open("wb") as log:
             worker = subprocess.Popen(
-                [sys.executable, "-m", module, "worker"],
+                [sys.executable, "-m", module, command],
                 cwd=Path(__file__).parents[2],
                 env={**os.environ, **self.settings(), **environ},
                 stderr=log,

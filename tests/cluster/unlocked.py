@@ -15,8 +15,12 @@ async def wake(self: Jobs, shards: Iterable[int]) -> None:
         await self._shard_task.defer_async(shard=shard)
 
 
-async def take(_: Leases, lane: str, _delay: float) -> HostState:
+async def take(_: Leases, lane: str, *_wanted: object) -> HostState:
     return HostState(lane)
+
+
+def check(*_: object) -> None:
+    return None
 
 
 async def give_back(*_: object) -> None:
@@ -50,6 +54,7 @@ def fence(_: Leases, lane: str) -> Fence:
 
 Jobs.wake = wake  # type: ignore[method-assign]
 Leases.take = take  # type: ignore[method-assign,assignment]
+Leases.check = check  # type: ignore[method-assign,assignment]
 Leases.give_back = give_back  # type: ignore[method-assign,assignment]
 Leases.fence = fence  # type: ignore[method-assign,assignment]
 Shards.held_by = nothing_held  # type: ignore[method-assign,assignment]

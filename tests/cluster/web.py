@@ -28,7 +28,7 @@ class Web:
     port: int = 0
     answer_seconds: float = 0.02
     slow: dict[str, float] = field(default_factory=dict)  # hosts that take longer
-    redirects: dict[str, str] = field(default_factory=dict)  # from a host to a URL
+    redirects: dict[str, str] = field(default_factory=dict)  # from a host, or its path, to a URL
     asked: defaultdict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
     open_now: Counter[str] = field(default_factory=Counter)
     overlaps: list[str] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Web:
         finally:
             self.open_now[host] -= 1
             self.asked[host].append(Asked(path, began, time.monotonic()))
-        target = self.redirects.get(host)
+        target = self.redirects.get(f"{host}{path}") or self.redirects.get(host)
         if target is not None:
             found = f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n"
             writer.write(found.encode())

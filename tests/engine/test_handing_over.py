@@ -1,6 +1,7 @@
 """What a worker of several needs of lanes, leases and clocks (K8, S8)."""
 
 import asyncio
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -11,6 +12,7 @@ from headwater.engine.gates import Gates
 from headwater.engine.jobs import cron_of
 from headwater.engine.lanes import Lanes
 from headwater.engine.leases import Leases
+from headwater.errors import Overtaken
 from headwater.model import DueSource, Fence, Outcome
 from headwater.rules.shards import shard_of
 from tests.fakes import START, FakeClock, in_virtual_time
@@ -101,20 +103,30 @@ class Table:
         return dict(self.epochs)
 
 
+class Hosts:
+    """Claims that are never cut."""
+
+    def check(self, lanes: Collection[str]) -> None:
+        assert not lanes
+
+
 def test_k8_a_lease_that_cannot_be_confirmed_or_was_taken_over_begins_nothing():
     table, lane = Table(), "a.org"
     shard = shard_of(lane)
 
     async def story() -> None:
         clock = FakeClock()
-        leases = Leases(table, None, clock, worker="me", seconds=10)  # type: ignore[arg-type]
+        leases = Leases(table, Hosts(), clock, worker="me", seconds=10)  # type: ignore[arg-type]
         assert leases.fence(lane) is None, "not opened"
         fence = await leases.open(shard)
         assert leases.fence(lane) == fence
         await asyncio.sleep(5.9)
         assert leases.has(shard)
+        leases.check(fence, ())
         await asyncio.sleep(0.2)
         assert not leases.has(shard), "0.6 of a lease without a look"
+        with pytest.raises(Overtaken, match="cannot be known"):
+            leases.check(fence, ())
         assert leases.fence(lane) is None
         await leases.confirm()
         assert leases.has(shard)
@@ -122,6 +134,8 @@ def test_k8_a_lease_that_cannot_be_confirmed_or_was_taken_over_begins_nothing():
         await leases.confirm()
         assert not leases.has(shard)
         assert leases.lost == 1
+        with pytest.raises(Overtaken, match="another worker"):
+            leases.check(fence, ())  # fresh again, and somebody else's
         await leases.close(fence)
         assert table.epochs, "what is another's now is not ours to close"
 

@@ -4,18 +4,19 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import DatabaseUnavailable
-from headwater.model import Fence, HostState, SourceType, Visit
+from headwater.errors import DatabaseUnavailable, Overtaken
+from headwater.model import Fence, Hold, HostState, SourceType, Visit
 from headwater.rules.politeness import lane_of
 from headwater.rules.shards import SHARDS, shard_of
 from headwater.store import Session, Store, open_database
 from headwater.store.claims import HostClaims
+from headwater.store.facts import POLLER_FACT
 from headwater.store.notices import Notices
 from headwater.store.postgres import PostgresDatabase, PostgresSession
 from headwater.store.shards import Buried, Shards
@@ -139,6 +140,111 @@ async def test_k8_silent_workers_lose_their_shards_and_live_ones_do_not(shared: 
         other = HostClaims(_postgres(shared))
         assert await other.take("held.example", 0) is not None, "its hosts were not freed"
         await other.close()
+    finally:
+        await hosts.close()
+
+
+async def test_p3_an_older_visit_changes_nothing_about_a_newer_one(shared: Store):
+    """Where others may have been since: a result that is stored late must not say otherwise."""
+    now = await Shards(shared.database).now()
+    older, newer = now - timedelta(seconds=9), now - timedelta(seconds=2)
+
+    def visit(ended: datetime, *, is_last: bool) -> Visit:
+        return Visit("a.example", ended, ended + timedelta(seconds=5), is_last=is_last)
+
+    async def kept() -> datetime | None:
+        return (await shared.hosts.get("a.example")).next_allowed_at
+
+    await shared.hosts.keep([visit(newer, is_last=False)])
+    await shared.hosts.keep([visit(older, is_last=False)])
+    assert await kept() == newer + timedelta(seconds=5)
+    await shared.hosts.keep([visit(older, is_last=True)])
+    assert await kept() == older + timedelta(seconds=5), "who has the host knows best"
+    hosts = HostClaims(_postgres(shared))
+    try:
+        await hosts.take("a.example", 40)
+        half = await shared.hosts.get("a.example")
+        assert half.next_allowed_set_at is None
+        await shared.hosts.keep([visit(newer, is_last=False)])
+        assert await shared.hosts.get("a.example") == half, "somebody is there"
+    finally:
+        await hosts.close()
+    ahead = now + timedelta(hours=1)  # the clock was set back since
+    await shared.hosts.keep([visit(ahead, is_last=True)])
+    await shared.hosts.keep([visit(newer, is_last=False)])
+    assert await kept() == newer + timedelta(seconds=5)
+
+
+async def test_k8_an_overtaken_result_says_nothing_of_its_host_but_what_that_asked_for(
+    shared: Store,
+):
+    shards, source = Shards(shared.database), await stored(shared)
+    now = await shards.now()
+    old = await shards.open(1, "a")
+    await shards.open(1, "b")
+    later = Visit("a.example", now, now + timedelta(seconds=5))
+    await shared.hosts.keep([later])
+    visits = (replace(later, ended_at=now - timedelta(seconds=40), next_allowed_at=now),)
+    hold = Hold(now + timedelta(hours=1), now, "asked for it")
+    outcome = replace(a_success(source, fence=old), visits=visits, hold=hold, hold_lane="a.example")
+    assert not (await shared.record(outcome)).recorded
+    found = await shared.hosts.get("a.example")
+    assert (found.next_allowed_at, found.hold) == (later.next_allowed_at, hold)
+    shorter = replace(hold, until=now + timedelta(minutes=1))
+    await shared.record(replace(outcome, hold=shorter))
+    assert (await shared.hosts.get("a.example")).hold == hold
+
+
+async def test_p3_one_host_wanted_twice_at_once_is_given_back_twice(shared: Store):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        assert None not in await asyncio.gather(*(ours.take("a.example", 0) for _ in range(2)))
+        await ours.give_back("a.example", None)
+        assert await theirs.take("a.example", 0) is None, "the other one is still there"
+        ours.check(["a.example"])
+        await ours.give_back("a.example", None)
+        assert await theirs.take("a.example", 0) is not None
+        with pytest.raises(Overtaken):
+            ours.check(["a.example"])
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_k8_a_host_that_another_took_when_the_connection_was_cut_is_theirs(shared: Store):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        await ours.take("a.example", 0)
+        await _cut(shared, ours)
+        assert await theirs.take("a.example", 0) is not None
+        await ours.keep()
+        with pytest.raises(Overtaken):
+            ours.check(["a.example"])
+        await ours.give_back("a.example", None)
+        assert await ours.take("a.example", 0) is None, "it is not ours to give back"
+        await theirs.give_back("a.example", None)
+        assert await ours.take("a.example", 0) is not None
+        ours.check(["a.example"])
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_p3_after_the_death_of_who_polled_alone_every_host_is_half_visited(shared: Store):
+    source = await stored(shared, url="https://b.example/feed", host="b.example")
+    assert source.host == "b.example"
+    shards, hosts = Shards(shared.database), HostClaims(_postgres(shared))
+    try:
+        await shared.facts.set(POLLER_FACT, "since eight")
+        await shards.suspect_visits()
+        assert await shared.facts.get(POLLER_FACT) is None
+        found = await hosts.take("b.example", 40)
+        assert found is not None
+        assert found.next_allowed_at is not None
+        assert found.next_allowed_at > await shards.now() + timedelta(seconds=10)
+        await hosts.give_back("b.example", None)
+        await shards.suspect_visits()
+        assert (await shared.hosts.get("b.example")).next_allowed_set_at is not None, "once"
     finally:
         await hosts.close()
 

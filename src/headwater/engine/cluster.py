@@ -10,7 +10,7 @@ import os
 import platform
 import uuid
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
@@ -42,6 +42,9 @@ SHARD_SECONDS = 20.0  # after that a shard is left to whoever comes next
 _LOOK_SECONDS = 2.0  # between looks at what became due while a shard is open
 _AGAIN_SECONDS = 0.5  # before the same sources are tried once more
 _CLOSING_SECONDS = 2.0  # for polls under way to end; then the shard is polled on instead
+_LONGEST_SECONDS = 120.0  # after that a shard waits for what is under way, and begins nothing
+_STOPPING_SECONDS = 5.0  # for shards to be left once their polls are over
+_OFFERED_AT_ONCE = 2000  # more would hold up the event loop (H2)
 _CONFIRM_SECONDS = 1.0
 _NEWS_SECONDS = 0.2
 _NEWS_AT_ONCE = 1000  # more would hold up the event loop (H2)
@@ -65,7 +68,8 @@ class ClusterWorker(Engine):
         self.id = f"{platform.node()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
         self._shards = Shards(database)
         await self._shards.prepare_queue(SCHEMA)
-        self._hosts = HostClaims(database)
+        await self._shards.suspect_visits()
+        self._hosts = HostClaims(database, silent_seconds=self._pace.lease_seconds)
         await self._set_clock()
         self.leases = Leases(
             self._shards, self._hosts, self._clock, worker=self.id, seconds=self._pace.lease_seconds
@@ -122,7 +126,8 @@ class ClusterWorker(Engine):
         )
         living = asyncio.create_task(self._lease_loop())  # until the last poll has ended
         try:
-            await run_until(stop, loops, on_stop=self._start_nothing)
+            patience = self._pace.shutdown_seconds + _STOPPING_SECONDS
+            await run_until(stop, loops, on_stop=self._start_nothing, patience_seconds=patience)
         finally:
             living.cancel()
             await asyncio.gather(living, return_exceptions=True)
@@ -166,8 +171,10 @@ class ClusterWorker(Engine):
         try:
             left = await self._poll_shard(shard, lanes)
             # whoever is slow to answer keeps the shard open, and nobody else in it waiting
-            while not await self._is_left(lanes) and self.leases.has(shard):
-                left = await self._poll_shard(shard, lanes)
+            slow, ends_at = set[str](), self._clock.monotonic() + _LONGEST_SECONDS
+            while not await self._is_left(lanes) and self._clock.monotonic() < ends_at:
+                slow |= lanes & self.lanes.running()
+                left |= await self._poll_shard(shard, lanes, without=slow)
         finally:
             await self._leave(fence, lanes, left=left)
 
@@ -189,7 +196,9 @@ class ClusterWorker(Engine):
             if left or shard in self._look_again:
                 await self._jobs.wake([shard])
 
-    async def _poll_shard(self, shard: int, lanes: set[str]) -> bool:
+    async def _poll_shard(
+        self, shard: int, lanes: set[str], *, without: Collection[str] = ()
+    ) -> bool:
         """Run a shard's lanes until nothing is due, or its time is over; True: something is."""
         tried = set[str]()
         ends_at = self._clock.monotonic() + SHARD_SECONDS
@@ -198,7 +207,11 @@ class ClusterWorker(Engine):
             if time_left <= 0:
                 return True
             self._look_again.discard(shard)
-            due = [one for one in await self._due(shard) if self._opens_in(one, time_left)]
+            due = [
+                one
+                for one in await self._due(shard)
+                if (one.lane or NULL_LANE) not in without and self._opens_in(one, time_left)
+            ]
             if not due:
                 return False
             if all(one.id in tried for one in due):
@@ -206,7 +219,9 @@ class ClusterWorker(Engine):
             tried.update(one.id for one in due)
             names = {one.lane or NULL_LANE for one in due}
             lanes |= names
-            self.lanes.offer(due)
+            for first in range(0, len(due), _OFFERED_AT_ONCE):
+                self.lanes.offer(due[first : first + _OFFERED_AT_ONCE])
+                await asyncio.sleep(0)
             await self.lanes.emptied(names, seconds=min(_LOOK_SECONDS, time_left))
         return True
 
@@ -273,10 +288,9 @@ class ClusterWorker(Engine):
         buried = await self._shards.bury(self.id, self._pace.lease_seconds)
         freed.update(buried.shards)
         if freed or buried.workers:
+            who = {"worker": ", ".join(buried.workers)} if buried.workers else {}
             log.warning(
-                "[Cluster] a worker fell silent; its shards go on",
-                worker=", ".join(buried.workers) or None,
-                shards=len(freed),
+                "[Cluster] a worker fell silent; its shards go on", shards=len(freed), **who
             )
             await self._jobs.wake(sorted(freed))
 

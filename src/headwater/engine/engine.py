@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -126,6 +126,8 @@ class Engine(ABC):
         await self._store.flush(self._pace.shutdown_seconds)
         if self._errands:
             await asyncio.wait(self._errands, timeout=self._pace.shutdown_seconds)
+        if not self.claims.alone:
+            return  # each visit was stored on its own, and others were there since
         with suppress(HeadwaterError):  # a database that is away finds an unclean stop later
             await self._store.hosts.keep(self.gates.snapshot())
 
@@ -176,8 +178,12 @@ async def run_until(
     loops: Sequence[Callable[[], Coroutine[Any, Any, None]]],
     *,
     on_stop: Callable[[], None] = lambda: None,
+    patience_seconds: float | None = None,
 ) -> None:
-    """Run loops that never end by themselves until told to stop; raise what ended one of them."""
+    """Run loops that never end by themselves until told to stop; raise what ended one of them.
+
+    `patience_seconds`: after that, loops that are slow to stop are told once more, and left.
+    """
     tasks = [asyncio.create_task(loop()) for loop in loops]
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -185,8 +191,17 @@ async def run_until(
     finally:
         ended = [task for task in tasks if task.done()]
         on_stop()
-        for task in (stopping, *tasks):
-            task.cancel()
-        await asyncio.gather(stopping, *tasks, return_exceptions=True)
+        await _cancelled([stopping, *tasks], patience_seconds)
     for task in ended:
         task.result()
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[Any]], patience_seconds: float | None) -> None:
+    waiting: Collection[asyncio.Task[Any]] = tasks
+    for _ in range(2):
+        for task in waiting:
+            task.cancel()
+        _, waiting = await asyncio.wait(waiting, timeout=patience_seconds)
+        if not waiting:
+            return
+    log.warning("[Cluster] something did not stop in time and is left", loops=len(waiting))

@@ -11,12 +11,13 @@ from procrastinate.schema import SchemaManager
 
 from headwater.errors import DatabaseUnavailable
 from headwater.rules.shards import SHARDS
-from headwater.store.postgres import for_a_queue
+from headwater.store.postgres import CONNECTED, for_a_queue
 
 _SHARDS, _TICKS = "shards", "ticks"
 _TODO = Status.TODO.value
 _POLLING_SECONDS = 1.0
 _CONNECTIONS = 6
+_PATIENCE_SECONDS = 10.0  # with a database that is away, before a worker begins anew
 SCHEMA = SchemaManager.get_schema()  # of the queue's own tables
 
 
@@ -38,10 +39,11 @@ class Jobs:
         self._app = App(
             connector=PsycopgConnector(
                 conninfo=url,
+                kwargs=CONNECTED,
                 configure=for_a_queue,
                 min_size=1,
                 max_size=_CONNECTIONS,
-                timeout=lease_seconds,
+                timeout=min(lease_seconds, _PATIENCE_SECONDS),
             )
         )
 

@@ -264,6 +264,10 @@ class Lanes:
         """The source that each running lane polls."""
         return {lane.name: lane.in_flight for lane in self._running.values() if lane.in_flight}
 
+    def running(self) -> set[str]:
+        """The lanes that poll right now."""
+        return {lane.name for lane in self._running.values()}
+
     def names(self) -> list[str]:
         """The lanes that have something to do."""
         return list(self._lanes)

@@ -1,5 +1,8 @@
 """Leases: the shards that this worker has open, and whether it can still know that (K8)."""
 
+from collections.abc import Collection
+from datetime import datetime
+
 from headwater.clock import Clock
 from headwater.errors import Overtaken
 from headwater.logs import get_logger
@@ -28,6 +31,7 @@ class Leases:
         self._hosts = hosts
         self._clock = clock
         self._open: dict[int, Fence] = {}
+        self._unclosed: set[Fence] = set()
         self._confirmed_at = clock.monotonic()
 
     def are_fresh(self) -> bool:
@@ -42,14 +46,21 @@ class Leases:
         """What a poll of this lane must prove when it is stored; None: it must not begin."""
         return self._open.get(shard_of(lane)) if self.are_fresh() else None
 
-    def check(self) -> None:
-        """Raise Overtaken where the last look at the database says nothing any more."""
+    def check(self, fence: Fence | None, lanes: Collection[str]) -> None:
+        """Raise Overtaken where a poll's shard is not ours any more, or nobody can know."""
         if not self.are_fresh():
             raise Overtaken("whether the host is still this worker's to ask cannot be known now")
+        if fence is not None and self._open.get(fence.shard) != fence:
+            raise Overtaken("another worker has taken the host over")
+        self._hosts.check(lanes)
 
-    async def take(self, lane: str, delay_seconds: float) -> HostState | None:
+    async def take(
+        self, lane: str, delay_seconds: float, own_until: datetime | None = None
+    ) -> HostState | None:
         """Claim a host and answer what is stored of it now; None: another process is there."""
-        state = await self._hosts.take(lane, delay_seconds) if self.are_fresh() else None
+        if not self.are_fresh():
+            return None
+        state = await self._hosts.take(lane, delay_seconds, own_until)
         if state is not None and not self.are_fresh():  # it took long
             await self._hosts.give_back(lane, None)
             return None
@@ -69,8 +80,13 @@ class Leases:
         """Leave a shard for others; one that was lost is theirs already."""
         if self._open.get(fence.shard) == fence:
             del self._open[fence.shard]
-            if not await self._shards.close(fence):
-                self._lost_untold += 1
+            self._unclosed.add(fence)
+            await self._close(fence)
+
+    async def _close(self, fence: Fence) -> None:
+        if not await self._shards.close(fence):
+            self._lost_untold += 1
+        self._unclosed.discard(fence)
 
     async def confirm(self) -> None:
         """Look whether all of them are still ours."""
@@ -84,6 +100,8 @@ class Leases:
         ]
         for shard in gone:
             del self._open[shard]
+        for fence in list(self._unclosed):  # the database was away when they were left
+            await self._close(fence)
         self._tell_lost(len(gone) + self._lost_untold)
 
     def _tell_lost(self, count: int) -> None:

@@ -25,6 +25,7 @@ from headwater.store.shards import TICK_FACT, Shards, WorkerSeen
 log = get_logger()
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 2.0
+_LEARNING_PAUSES = 20.0  # times as long as learning takes
 _MOST_COUNTED = 1000  # workers that are remembered
 
 
@@ -41,6 +42,7 @@ class Onlooker(Service):
         self._counted: dict[str, Counts] = {}  # of each worker, also of those that are gone
         await self._store.check()
         self._visits = VisitorClaims(database)
+        self._hosts_at = 0.0
         await self._assemble(unclean=False, claims=self._visits)
         await self._look()
         return self
@@ -125,11 +127,21 @@ class Onlooker(Service):
         await self._switch.look()
         told = await self._store.facts.get(TICK_FACT)
         self.last_tick = None if told is None else datetime.fromisoformat(told)
-        for state in await self._store.hosts.closed(self._clock.now()):
-            self.gates.learn(state)
+        await self._visits.keep()
+        await self._learn_hosts()
         self.gates.prune()
         self._count(await self._shards.workers())
         self._store.trouble = None
+
+    async def _learn_hosts(self) -> None:
+        """Learn which hosts must wait; where they are many, not all the time."""
+        started = self._clock.monotonic()
+        if started < self._hosts_at:
+            return
+        for state in await self._store.hosts.closed(self._clock.now()):
+            self.gates.learn(state)
+        spent = self._clock.monotonic() - started
+        self._hosts_at = started + spent * _LEARNING_PAUSES
 
     def _count(self, workers: Sequence[WorkerSeen]) -> None:
         """Add what workers did since the last look, or since they started while we ran."""

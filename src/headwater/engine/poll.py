@@ -106,6 +106,8 @@ class Poller:
             outcome = failed(subject, failure, started_at=started_at, now=now, policy=self._policy)
         if outcome.hold is not None and outcome.hold_lane is not None:
             self._gates.hold(outcome.hold_lane, outcome.hold)
+            if not self._claims.alone:  # others may go there before the outcome is stored
+                await self._store.hosts.keep_hold(outcome.hold_lane, outcome.hold)
         duration_ms = round((self._clock.monotonic() - started) * 1000)
         visits = (*turns.end(), *self._guard.evidence(outcome, turns.lane))
         return changed(
@@ -135,9 +137,9 @@ class Poller:
         except Exception as error:  # noqa: BLE001 - its source would be polled in vain for ever
             now, started_at = self._clock.now(), outcome.started_at
             failure = classify(error)
-            return await self._store.record(
-                failed(subject, failure, started_at=started_at, now=now, policy=self._policy)
-            )
+            told = failed(subject, failure, started_at=started_at, now=now, policy=self._policy)
+            kept = {"visits": outcome.visits, "fence": outcome.fence}
+            return await self._store.record(changed(told, kept))
 
     def _is_wanted(self, subject: Subject, due: DueSource) -> bool:
         """Whether the source still belongs to this lane, and is due or was asked for."""

@@ -25,6 +25,7 @@ from headwater.errors import (
 from headwater.logs import get_logger
 from headwater.model import Outcome
 from headwater.rules.politeness import lane_of
+from headwater.store.facts import POLLER_FACT
 
 __all__ = ["MANUAL_WAIT_SECONDS", "Pace", "Service"]
 log = get_logger()
@@ -32,7 +33,6 @@ MANUAL_WAIT_SECONDS = 60.0  # P10
 _CLAIM_ATTEMPTS = 3
 _CLAIM_SECONDS = 0.2
 _REQUEST_SECONDS = 1.0  # how soon a request from another process is seen
-_POLLER_FACT = "poller"  # who polls; there after a start only if the last stop was unclean
 _ASIDE = timedelta(seconds=60)  # how far back visits of other processes are looked for
 _WOKEN_AT_ONCE = 2000  # more would hold up the event loop (H2)
 
@@ -49,8 +49,9 @@ class Service(Engine):
         await self._store.check()
         await self._claim()
         started = self._clock.now().isoformat()
-        unclean = await self._store.facts.set(_POLLER_FACT, started) is not None
-        await self._assemble(unclean=unclean)
+        unclean = await self._store.facts.set(POLLER_FACT, started) is not None
+        half = await self._store.hosts.close_half_visits(self._clock.now())  # by workers
+        await self._assemble(unclean=unclean or half)
         self.ticker = Ticker(
             store=self._store,
             lanes=self.lanes,
@@ -71,7 +72,7 @@ class Service(Engine):
         """Finish running polls within bounds, store what they fetched, leave cleanly (S8)."""
         await self._finish()
         with suppress(HeadwaterError):
-            await self._store.facts.set(_POLLER_FACT, None)
+            await self._store.facts.set(POLLER_FACT, None)
         self._store.database.release()
 
     async def _claim(self) -> None:

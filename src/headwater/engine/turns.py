@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from headwater.engine.claims import NOBODY_ELSE, Claims
 from headwater.engine.gates import TURN_SECONDS, Gates, earliest_now
@@ -36,6 +37,7 @@ class VisitTurns:
         self._own_until: dict[str, float] = {}  # the ends of delays that this visit left behind
         self._visits: dict[str, Visit] = {}
         self._claimed: set[str] = set()
+        self._stored: set[str] = set()  # lanes whose visits were stored when they were given back
         self.fence: Fence | None = None  # where others poll too: what proves that the lane is ours
 
     def begin(self, source: Source, policy: Policy) -> None:
@@ -50,10 +52,11 @@ class VisitTurns:
         """Make sure that no other process asks the poll's host; False: one does, or just did."""
         if self._claims.alone:
             return True
+        delay, self._delay = self._delay, 0.0  # who does not get there leaves nothing behind
         self.fence = self._claims.fence(self.lane)
         if self.fence is None:
             return False
-        state = await self._claims.take(self.lane, self._delay)
+        state = await self._claims.take(self.lane, delay)
         if state is None:
             return False
         self._claimed.add(self.lane)
@@ -64,6 +67,7 @@ class VisitTurns:
             return False
         if wait > 0:
             await self._gates.clock.sleep(wait)
+        self._delay = delay
         return True
 
     async def claim_home(self) -> None:
@@ -72,7 +76,7 @@ class VisitTurns:
 
     def check(self) -> None:
         """Raise Overtaken where nothing more may be asked: each request looks first (K8)."""
-        self._claims.check()
+        self._claims.check(self.fence, self._claimed)
 
     async def depart(self, *, stored: bool) -> None:
         """Let other processes have what this poll still claims; `stored`: its visits are."""
@@ -100,6 +104,7 @@ class VisitTurns:
         try:
             await self._claim(lane, delay)
             visited = delay
+            self._stored.discard(lane)
             yield
         finally:
             self._left(lane, self._gates.leave(lane, visited))
@@ -114,7 +119,13 @@ class VisitTurns:
             self._leave_home()
         elif self._delay > 0:
             self._keep(self._gates.mark_visited(self.lane, self._delay))
-        return tuple(self._visits.values())
+        if self._claims.alone:
+            return tuple(self._visits.values())
+        return tuple(
+            visit if lane in self._claimed else replace(visit, is_last=False)
+            for lane, visit in self._visits.items()
+            if lane not in self._stored
+        )
 
     def _leave_home(self) -> None:
         if self._at_home:
@@ -128,6 +139,7 @@ class VisitTurns:
     def _keep(self, visit: Visit | None) -> None:
         if visit is not None:
             self._visits[visit.lane] = visit
+            self._stored.discard(visit.lane)
 
     async def _claim(self, lane: str, delay: float) -> None:
         """Wait until no other process is at a host, nor was there a moment ago; not for ever."""
@@ -145,7 +157,9 @@ class VisitTurns:
 
     async def _tried(self, lane: str, delay: float) -> float:
         """Claim a host unless it must wait for long; answer how long to wait."""
-        state = await self._claims.take(lane, delay)
+        before = self._visits.get(lane)
+        own_until = None if before is None else before.next_allowed_at
+        state = await self._claims.take(lane, delay, own_until)
         if state is None:
             return _AGAIN_SECONDS
         self._claimed.add(lane)
@@ -167,4 +181,7 @@ class VisitTurns:
     async def _give_back(self, lane: str) -> None:
         if lane in self._claimed:
             self._claimed.discard(lane)
-            await self._claims.give_back(lane, self._visits.get(lane))
+            visit = self._visits.get(lane)
+            if visit is not None:
+                self._stored.add(lane)
+            await self._claims.give_back(lane, visit)

@@ -1,5 +1,7 @@
 """VisitorClaims: hosts for visits that are no polls, where workers poll the database."""
 
+from collections.abc import Collection
+from datetime import datetime
 from typing import cast
 
 from headwater.model import Fence, HostState, Visit
@@ -20,12 +22,19 @@ class VisitorClaims:
         """No shard is open here: polls must not begin."""
         return None
 
-    def check(self) -> None:
-        """Nothing here is ours for longer than a visit."""
+    def check(self, _fence: Fence | None, lanes: Collection[str]) -> None:
+        """Raise Overtaken where a host that was claimed is somebody else's by now."""
+        self._hosts.check(lanes)
 
-    async def take(self, lane: str, delay_seconds: float) -> HostState | None:
+    async def take(
+        self, lane: str, delay_seconds: float, own_until: datetime | None = None
+    ) -> HostState | None:
         """Claim a host and answer what is stored of it now; None: another process is there."""
-        return await self._hosts.take(lane, delay_seconds)
+        return await self._hosts.take(lane, delay_seconds, own_until)
+
+    async def keep(self) -> None:
+        """See to it that hosts whose visits are under way stay ours."""
+        await self._hosts.keep()
 
     async def give_back(self, lane: str, visit: Visit | None) -> None:
         """Let others have a host, once they can know of the visit."""

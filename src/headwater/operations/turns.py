@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -73,6 +73,7 @@ class ServiceDoor:
             await turns.claim_home()
         except BaseException:
             gates.leave(lane, 0.0)
+            await turns.depart(stored=True)  # nobody was visited
             raise
         try:
             yield turns
@@ -107,8 +108,11 @@ class StoredDoor:
 
     async def hold(self, lane: str, hold: Hold) -> None:
         """Leave a lane alone as its host asked (P9)."""
-        await self.store.hosts.keep_hold(lane, hold)
-        await self.store.hosts.announce(lane, self.clock.now())
+        async with self._claims() as (_, clock):
+            now = clock.now()
+            hold = replace(hold, until=now + (hold.until - hold.set_at), set_at=now)
+            await self.store.hosts.keep_hold(lane, hold)
+            await self.store.hosts.announce(lane, now)
 
     @asynccontextmanager
     async def _claims(self) -> AsyncIterator[tuple[Claims, Clock]]:
@@ -139,10 +143,11 @@ class StoredTurns:
         self._source = source
         self._claims = claims
         self._own: dict[str, datetime] = {}  # the ends of delays that this visit left behind
+        self._at: set[str] = set()
 
     def check(self) -> None:
         """Raise where nothing more may be asked."""
-        self._claims.check()
+        self._claims.check(None, self._at)
 
     def at(self, host: str) -> AbstractAsyncContextManager[None]:
         """The turn of a host that a redirect leads to."""
@@ -152,17 +157,19 @@ class StoredTurns:
     async def turn(self, lane: str, delay: timedelta) -> AsyncIterator[None]:
         """The turn of a lane; it counts as visited from the beginning, lest others come too."""
         await self._wait(lane, delay)
+        self._at.add(lane)
         try:
             await self._mark(lane, delay)
             yield
         finally:
+            self._at.discard(lane)
             await self._mark(lane, delay)
             await self._claims.give_back(lane, None)
 
     async def _wait(self, lane: str, delay: timedelta) -> None:
         deadline = self._clock.monotonic() + _MOST_SECONDS
         while True:
-            taken = await self._claims.take(lane, delay.total_seconds())
+            taken = await self._claims.take(lane, delay.total_seconds(), self._own.get(lane))
             if taken is None:
                 wait = _AGAIN_SECONDS
             else:

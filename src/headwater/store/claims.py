@@ -6,12 +6,13 @@ They go with the connection: a process that dies leaves none behind.
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headwater.batch import Batcher
+from headwater.errors import Overtaken
 from headwater.model import HostState, Visit
 from headwater.rules.politeness import SOON_SECONDS, hold_seconds, wait_seconds
 from headwater.store.hosts import keep_visits, of_lanes
@@ -31,21 +32,30 @@ _SET_OUT = """
     ON CONFLICT (lane) DO UPDATE
     SET next_allowed_at = excluded.next_allowed_at, next_allowed_set_at = NULL
 """
-_Wanted = tuple[str, float]  # a lane, and the delay of whoever goes there
+# a lane, the delay of whoever goes there, and until when one lasts that the same visit left behind
+_Wanted = tuple[str, float, datetime | None]
 _GivenBack = tuple[str, Visit | None]
 _SILENT_SECONDS = 120  # longer than any visit: who says nothing for so long will not give back
+_LEAST_SECONDS = 3.0  # that a host is left alone if its visitor may only have lost its connection
 
 
 class HostClaims:
     """Takes and gives back hosts, those of many polls in one round trip.
 
-    `seldom`: for single visits. The connection lasts as long as they do, and should this process
-    fall silent, the server ends it: nobody else looks after processes that are no workers.
+    Should this process say nothing for `silent_seconds`, the server ends its connection.
+    `seldom`: for single visits; the connection lasts as long as they do.
     """
 
-    def __init__(self, database: PostgresDatabase, *, seldom: bool = False) -> None:
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        *,
+        seldom: bool = False,
+        silent_seconds: float = _SILENT_SECONDS,
+    ) -> None:
         self._database = database
         self._seldom = seldom
+        self._silent_ms = round(silent_seconds * 1000)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headwater-hosts")
         self._session: PostgresSession | None = None
         self._held: Counter[int] = Counter()
@@ -60,13 +70,20 @@ class HostClaims:
         """The server's process behind the connection."""
         return None if self._session is None else self._session.connection.info.backend_pid
 
-    async def take(self, lane: str, delay_seconds: float) -> HostState | None:
+    def check(self, lanes: Collection[str]) -> None:
+        """Raise Overtaken where one of these hosts is somebody else's by now."""
+        if any(self._held[_key(lane)] <= 0 for lane in lanes):
+            raise Overtaken("another process has taken the host over")
+
+    async def take(
+        self, lane: str, delay_seconds: float, own_until: datetime | None = None
+    ) -> HostState | None:
         """Claim a host and answer what is stored of it now; None: another process is there.
 
         Where the host may be asked soon, it is stored that somebody set out for it: if that is
         all that is found later, the visitor died there, and the delay is kept from then on.
         """
-        return await self._taking((lane, delay_seconds))
+        return await self._taking((lane, delay_seconds, own_until))
 
     async def give_back(self, lane: str, visit: Visit | None) -> None:
         """Let others have a host, once they can know of the visit."""
@@ -98,29 +115,36 @@ class HostClaims:
         return await loop.run_in_executor(self._thread, self._given_back, given)
 
     def _taken(self, wanted: Sequence[_Wanted]) -> list[HostState | None]:
-        keys = {lane: _key(lane) for lane, _ in wanted}
+        keys = [_key(lane) for lane, *_ in wanted]  # a lock for each, also of the same lane
         try:
             session = self._connected()
-            rows = session.connection.execute(_TAKE, [list(keys.values())]).fetchall()
-            ours = {key for key, taken, _ in rows if taken}
-            delays = {lane: delay for lane, delay in wanted if keys[lane] in ours}
+            rows = session.connection.execute(_TAKE, [keys]).fetchall()
+            taken = dict.fromkeys(key for key, is_taken, _ in rows if is_taken)
+            ours = [one for one, key in zip(wanted, keys, strict=True) if key in taken]
             # only now: what the last visitor left behind was stored before it gave its host back
-            states = of_lanes(session, list(delays))
-            _set_out(session, delays, states, moment(rows[0][2]))
-            self._held.update(ours)  # last: who is told of a failure gives nothing back
+            states = of_lanes(session, [lane for lane, *_ in ours])
+            _set_out(session, ours, states, moment(rows[0][2]))
+            # last: who is told of a failure gives nothing back
+            self._held.update(key for key in keys if key in taken)
         except Exception as error:
             self._drop()
             raise self._database.translate(error) from error
-        return [states.get(lane, HostState(lane)) if lane in delays else None for lane, _ in wanted]
+        return [
+            states.get(lane, HostState(lane)) if key in taken else None
+            for (lane, *_), key in zip(wanted, keys, strict=True)
+        ]
 
     def _given_back(self, given: Sequence[_GivenBack]) -> list[None]:
-        keys = [_key(lane) for lane, _ in given]
-        self._held.subtract(keys)
+        ours = [(key, visit) for lane, visit in given if self._let_go(key := _key(lane))]
+        others = [visit for lane, visit in given if _key(lane) not in dict(ours)]
         try:
             session = self._connected()
-            keep_visits(session, [visit for _, visit in given if visit is not None])
-            session.connection.execute(_GIVE_BACK, [keys])
-            if self._seldom and not +self._held:
+            visits = [visit for _, visit in ours if visit is not None]
+            # whoever took a host over when our connection was cut has been there since
+            visits += [replace(visit, is_last=False) for visit in others if visit is not None]
+            keep_visits(session, visits)
+            session.connection.execute(_GIVE_BACK, [[key for key, _ in ours]])
+            if self._seldom and not self._held:
                 self._drop()
         except Exception as error:
             self._drop()  # the connection's end gives them back as well
@@ -128,15 +152,24 @@ class HostClaims:
                 raise
         return [None] * len(given)
 
+    def _let_go(self, key: int) -> bool:
+        """Count a host as given back; False: it is another process's by now."""
+        held = self._held[key]
+        if held > 1:
+            self._held[key] = held - 1
+        elif held == 1:
+            del self._held[key]
+        return held > 0
+
     def _kept(self) -> None:
-        if self._session is None and not +self._held:
+        if self._session is None and not self._held:
             return
         try:
             try:
                 self._connected().execute("SELECT 1")
             except Exception:  # noqa: BLE001 - it was cut: a new one is tried, once
                 self._drop()
-                if +self._held:
+                if self._held:
                     self._connected()
         except Exception as error:
             self._drop()
@@ -145,11 +178,14 @@ class HostClaims:
     def _connected(self) -> PostgresSession:
         if self._session is None:
             self._session = self._database.connect(application_name=APPLICATION)
-            if self._seldom and self._session.connection.info.server_version >= 140_000:
-                self._session.execute(f"SET idle_session_timeout = '{_SILENT_SECONDS}s'")
-            held = list((+self._held).elements())
+            if self._session.connection.info.server_version >= 140_000:
+                self._session.execute(f"SET idle_session_timeout = {self._silent_ms}")
+            held = list(self._held.elements())
             if held:  # the connection before was cut: these visits are still under way
-                self._session.connection.execute(_TAKE, [held])
+                rows = self._session.connection.execute(_TAKE, [held]).fetchall()
+                for key, is_taken, _ in rows:
+                    if not is_taken:  # another process was quicker: nothing more is asked there
+                        self._let_go(key)
         return self._session
 
     def _drop(self) -> None:
@@ -160,20 +196,23 @@ class HostClaims:
 
 def _set_out(
     session: PostgresSession,
-    delays: Mapping[str, float],
+    wanted: Sequence[_Wanted],
     states: dict[str, HostState],
     now: datetime,
 ) -> None:
     """Store who is going to be visited; hosts whose last visitor died there wait first."""
     lost, until = list[Visit](), dict[str, int]()
-    for lane, seconds in delays.items():
+    for lane, seconds, own_until in wanted:
         state, free_at = states.get(lane, HostState(lane)), now + timedelta(seconds=seconds)
         if state.next_allowed_at is not None and state.next_allowed_set_at is None:
-            free_at = max(free_at, state.next_allowed_at)
+            least = now + timedelta(seconds=_LEAST_SECONDS)
+            free_at = max(free_at, state.next_allowed_at, least)
             lost.append(Visit(lane, now, free_at))
             states[lane] = replace(state, next_allowed_at=free_at, next_allowed_set_at=now)
             continue
         wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
+        if own_until is not None and state.next_allowed_at == own_until:
+            wait = 0.0
         wait = max(wait, hold_seconds(state.hold, now))
         if seconds > 0 and wait <= SOON_SECONDS:
             until[lane] = to_ms(free_at + timedelta(seconds=wait)) or 0

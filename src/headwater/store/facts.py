@@ -2,6 +2,8 @@
 
 from headwater.store.database import Database, Session
 
+POLLER_FACT = "poller"  # who polls; there after a start only if the last stop was unclean
+
 
 class Facts:
     """The facts table."""

@@ -60,6 +60,10 @@ class Hosts:
         rows = await self._database.read(lambda s: s.fetch(_ANNOUNCED, params))
         return [host_from(row) for row in rows]
 
+    async def close_half_visits(self, now: datetime) -> bool:
+        """Let visits that only began count as ended now; whether there were any (P3)."""
+        return await self._database.write(lambda s: close_half_visits(s, now))
+
     async def closed(self, now: datetime) -> Sequence[HostState]:
         """The lanes that are on hold, or wait for a delay to be over."""
         sql = f"SELECT {_COLUMNS} FROM hosts WHERE hold_until > :now OR next_allowed_at > :now"
@@ -118,31 +122,62 @@ def _announce(session: Session, lane: str, now: datetime) -> None:
 
 def keep_visits(session: Session, visits: Sequence[Visit]) -> None:
     """Remember when lanes may be visited again, and which were good."""
+    _keep(session, [visit for visit in visits if visit.is_last], is_news="TRUE")
+    # where others may have been since: a visit under way, or a later one, stays as it is
+    now_ms = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
+    _keep(
+        session,
+        [visit for visit in visits if not visit.is_last],
+        is_news=f"""hosts.next_allowed_at IS NULL
+            OR hosts.next_allowed_set_at < excluded.next_allowed_set_at
+            OR hosts.next_allowed_set_at > {now_ms}""",
+    )
+
+
+def _keep(session: Session, visits: Sequence[Visit], *, is_news: str) -> None:
     merged: dict[str, dict[str, object]] = {}
     for visit in visits:
         row = _row(visit)
         known = merged.setdefault(visit.lane, row)
         known.update((name, value) for name, value in row.items() if value is not None)
+    changes = ", ".join(
+        f"""{name} = CASE WHEN excluded.{name} IS NOT NULL AND ({is_news}) THEN excluded.{name}
+            ELSE hosts.{name} END"""
+        for name in ("next_allowed_at", "next_allowed_set_at")
+    )
     session.insert_rows(
         "hosts",
         [merged[lane] for lane in sorted(merged)],  # in one order: nobody waits in a circle
-        """ON CONFLICT (lane) DO UPDATE SET
-            next_allowed_at = coalesce(excluded.next_allowed_at, hosts.next_allowed_at),
-            next_allowed_set_at = coalesce(excluded.next_allowed_set_at, hosts.next_allowed_set_at),
+        f"""ON CONFLICT (lane) DO UPDATE SET {changes},
             last_success_at = coalesce(excluded.last_success_at, hosts.last_success_at),
             resolved_at = coalesce(excluded.resolved_at, hosts.resolved_at)""",
     )
 
 
-def keep_holds(session: Session, holds: Sequence[tuple[str, Hold]]) -> None:
+def close_half_visits(session: Session, now: datetime) -> bool:
+    """Let visits that only began count as ended now; whether there were any (P3)."""
+    return bool(
+        session.execute(
+            """UPDATE hosts SET next_allowed_set_at = :now WHERE next_allowed_at IS NOT NULL
+            AND next_allowed_set_at IS NULL""",
+            {"now": to_ms(now)},
+        )
+    )
+
+
+def keep_holds(
+    session: Session, holds: Sequence[tuple[str, Hold]], *, only_longer: bool = False
+) -> None:
     """Remember which lanes want to be left alone, and until when (P9)."""
     if not holds:
         return
+    longer = "hosts.hold_until IS NULL OR hosts.hold_until < excluded.hold_until"
     session.execute_many(
-        """INSERT INTO hosts (lane, hold_until, hold_set_at, hold_reason)
+        f"""INSERT INTO hosts (lane, hold_until, hold_set_at, hold_reason)
         VALUES (:lane, :until, :set_at, :reason)
         ON CONFLICT (lane) DO UPDATE SET hold_until = excluded.hold_until,
-            hold_set_at = excluded.hold_set_at, hold_reason = excluded.hold_reason""",
+            hold_set_at = excluded.hold_set_at, hold_reason = excluded.hold_reason
+        {f"WHERE {longer}" if only_longer else ""}""",
         [
             {"lane": lane, "until": to_ms(h.until), "set_at": to_ms(h.set_at), "reason": h.reason}
             for lane, h in holds

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 
 from headwater.errors import StoreError, UsageError
 from headwater.store.database import Row, Session
+from headwater.store.facts import POLLER_FACT
 from headwater.store.tables import KEYS, Key, Table, table
 
 COPIED_FROM = "copied_from"  # the fact
-POLLER = "poller"  # the fact that is there after an unclean stop
 _BEGINNINGS = ("users", "podcasts")  # have a row in every new database
 # of the house, not of what moves; an unclean stop has a way of its own
-_CONDITIONS = {"facts": f"name NOT IN ('{COPIED_FROM}', '{POLLER}')"}
+_CONDITIONS = {"facts": f"name NOT IN ('{COPIED_FROM}', '{POLLER_FACT}')"}
 _DIGEST_BYTES = 16
 
 
@@ -143,11 +143,10 @@ def follow_on(session: Session, name: str) -> None:
 def was_stopped_uncleanly(session: Session) -> bool:
     """Whether visits were made of which nothing is stored: the next start allows for them (P3)."""
     sql = "SELECT 1 FROM facts WHERE name = :name"
-    if session.fetch(sql, {"name": POLLER}):
+    if session.fetch(sql, {"name": POLLER_FACT}):
         return True
-    if session.kind == "sqlite":
-        return False
-    return bool(session.fetch("SELECT 1 FROM shards WHERE worker IS NOT NULL LIMIT 1"))
+    half = "next_allowed_at IS NOT NULL AND next_allowed_set_at IS NULL"
+    return bool(session.fetch(f"SELECT 1 FROM hosts WHERE {half} LIMIT 1"))
 
 
 def complete(session: Session, copy: Copy, *, unclean: bool) -> None:
@@ -155,10 +154,8 @@ def complete(session: Session, copy: Copy, *, unclean: bool) -> None:
     _remember(session, copy, replace(copy, complete=True))
     if not unclean:
         return
-    values = {"name": POLLER, "value": f"moved from {copy.origin.address}"}
+    values = {"name": POLLER_FACT, "value": f"moved from {copy.origin.address}"}
     session.execute("INSERT INTO facts (name, value) VALUES (:name, :value)", values)
-    if session.kind == "postgres":
-        session.execute("UPDATE shards SET worker = 'before the move' WHERE worker IS NULL")
 
 
 def _refuse_full(session: Session) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 import psycopg
 
 from headwater.store.database import Session
-from headwater.store.postgres import PostgresDatabase, PostgresSession
+from headwater.store.postgres import CONNECTED, PostgresDatabase, PostgresSession
 
 _CHANNEL = "headwater_events"
 _LISTENING = zlib.crc32(b"headwater listener")  # a lock that everybody who listens shares
@@ -33,7 +33,10 @@ class Notices:
         """What is told from now on; raises our own error when the connection ends."""
         try:
             connection = await psycopg.AsyncConnection.connect(
-                self._database.url, autocommit=True, application_name="headwater listener"
+                self._database.url,
+                autocommit=True,
+                application_name="headwater listener",
+                **CONNECTED,
             )
             async with connection:
                 await connection.execute(f"LISTEN {_CHANNEL}")

@@ -16,7 +16,14 @@ from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
 T = TypeVar("T")
 _POLLER_LOCK = zlib.crc32(b"headwater poller")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
-_CONNECT_SECONDS = 5
+# a server that is gone without a word is noticed within half a minute
+CONNECTED: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _PASSING = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -41,9 +48,8 @@ class PostgresSession:
         self.connection = psycopg.connect(
             url,
             autocommit=True,
-            connect_timeout=_CONNECT_SECONDS,
             application_name=application_name,
-            keepalives_idle=30,
+            **CONNECTED,
         )
         self._pause_seconds: float | None = None
         self._types: dict[tuple[str, str], str] = {}  # of the columns that rows were given for

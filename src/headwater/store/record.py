@@ -4,12 +4,12 @@ Many polls share one transaction. Should one of them not be storable, the transa
 and each is stored by itself, so that a bad one harms no other (K5).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import compress
 from operator import attrgetter, is_not
 
-from headwater.model import Outcome, OutcomeKind, SkipReason
+from headwater.model import Fence, Hold, Outcome, OutcomeKind, SkipReason
 from headwater.store import hosts, polls, posts
 from headwater.store.database import Session
 from headwater.store.rows import columns_of, to_ms
@@ -40,7 +40,7 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
             results.append(replace(outcome, posts=(), recorded=False))
     fresh = [outcome for outcome in results if outcome.recorded]
     _store(session, fresh)
-    _keep_hosts(session, outcomes)
+    _keep_hosts(session, outcomes, late)
     return results
 
 
@@ -65,12 +65,21 @@ def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
     polls.insert(session, outcomes)
 
 
-def _keep_hosts(session: Session, outcomes: Sequence[Outcome]) -> None:
-    """What hosts asked for holds even if the poll's result is discarded (P3, P9)."""
-    hosts.keep_visits(session, [visit for outcome in outcomes for visit in outcome.visits])
-    hosts.keep_holds(
-        session, [(o.hold_lane, o.hold) for o in outcomes if o.hold is not None and o.hold_lane]
-    )
+def _keep_hosts(session: Session, outcomes: Sequence[Outcome], late: Collection[Fence]) -> None:
+    """What hosts asked for holds even if the poll's result is discarded (P3, P9).
+
+    Who was overtaken knows nothing of when others were there since (K8).
+    """
+    timely = [o for o in outcomes if o.fence not in late] if late else outcomes
+    hosts.keep_visits(session, [visit for outcome in timely for visit in outcome.visits])
+    hosts.keep_holds(session, _holds(timely))
+    if late:
+        overtaken_ = [outcome for outcome in outcomes if outcome.fence in late]
+        hosts.keep_holds(session, _holds(overtaken_), only_longer=True)
+
+
+def _holds(outcomes: Sequence[Outcome]) -> list[tuple[str, Hold]]:
+    return [(o.hold_lane, o.hold) for o in outcomes if o.hold is not None and o.hold_lane]
 
 
 def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:

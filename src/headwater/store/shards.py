@@ -9,6 +9,7 @@ from headwater.batch import Batcher
 from headwater.clock import SharedClock
 from headwater.model import Fence
 from headwater.store.database import Database, Row, Session
+from headwater.store.facts import POLLER_FACT
 from headwater.store.rows import moment
 
 if TYPE_CHECKING:  # the driver is loaded where there is a server to talk to
@@ -21,6 +22,16 @@ _OPEN = f"""
     UPDATE shards SET epoch = epoch + 1, worker = :worker, opened_at = {NOW_MS}
     FROM (SELECT shard FROM shards WHERE shard = ANY(:shards) ORDER BY shard FOR UPDATE) wanted
     WHERE shards.shard = wanted.shard RETURNING shards.shard, epoch
+"""
+_SUSPECT = f"""
+    INSERT INTO hosts (lane, next_allowed_at)
+    SELECT lane, {NOW_MS} FROM (
+        SELECT lane FROM hosts
+        UNION SELECT CASE WHEN type = 'twitter' THEN 'x.com/' || user_id ELSE host END
+        FROM sources s JOIN podcasts p ON p.id = s.podcast_id
+    ) AS lanes WHERE lane IS NOT NULL ORDER BY lane
+    ON CONFLICT (lane) DO UPDATE SET next_allowed_set_at = NULL,
+        next_allowed_at = greatest(hosts.next_allowed_at, excluded.next_allowed_at)
 """
 _CLOSE = """
     UPDATE shards SET worker = NULL
@@ -90,6 +101,13 @@ class Shards:
         """Make the tables of the queue of jobs where there are none yet."""
         await self._database.write(lambda s: _prepare_queue(s, schema))
 
+    async def suspect_visits(self) -> None:
+        """After a process that polled alone was killed, let every host count as half visited.
+
+        It stored visits when they ended: whoever comes first keeps the delay (P3).
+        """
+        await self._database.write(_suspect_visits)
+
     async def set(self, clock: SharedClock) -> None:
         """Make a clock go by the database's."""
         before = clock.monotonic()
@@ -152,6 +170,12 @@ class Shards:
         rows = await self._database.write(lambda s: s.fetch(_CLOSE, params))
         closed = {Fence(*row) for row in rows}
         return [fence in closed for fence in fences]
+
+
+def _suspect_visits(session: Session) -> None:
+    name = {"name": POLLER_FACT}
+    if session.fetch("DELETE FROM facts WHERE name = :name RETURNING name", name):
+        session.execute(_SUSPECT)
 
 
 def _open_many(session: Session, wanted: Sequence[tuple[int, str]]) -> list[Fence]:
