@@ -240,6 +240,7 @@ class Wire(asyncio.Protocol):
         self._transport = None
         self._ended(exc, is_whole=self._secured is None or self._secured.is_over)
         self._end_secured()
+        del self._parser  # which knows us too: no circle for the garbage collector to find
 
     def _end_secured(self) -> None:
         secured, self._secured = self._secured, None
