@@ -311,25 +311,24 @@ class Lanes:
         thinned = self._paused or self._switched_off
         if thinned and not any(due.requested for due in lane.sources.values()):
             return True  # whoever lets polls start again wakes all lanes
-        loop = asyncio.get_running_loop()
         wait = self._gates.seconds_until_open(lane.name)
         if lane.not_before > 0:
-            wait = max(wait, lane.not_before - loop.time())
+            wait = max(wait, lane.not_before - asyncio.get_running_loop().time())
         if wait > 0:
-            lane.timer = loop.call_later(wait, self._wake, lane)
+            lane.timer = asyncio.get_running_loop().call_later(wait, self._wake, lane)
             return True
         gate = self._gates.get(lane.name)
         if gate is None or not gate.busy:
             return False
-        released = loop.create_future()  # a redirect is visiting; come back when it left
+        # a redirect is visiting: come back when it left
+        released = asyncio.get_running_loop().create_future()
         released.add_done_callback(lambda _: self._wake(lane))
         gate.released.append(released)
         return True
 
     def _fill_slots(self) -> None:
-        most = 1 if self._is_watched() else _STARTS_IN_A_TURN
         while self._ready and len(self._running) < self._slots and not self._stopped:
-            if self._started >= most:
+            if self._started >= (1 if self._is_watched() else _STARTS_IN_A_TURN):
                 return  # the next turn goes on
             lane = self._ready.popleft()
             lane.ready = False
