@@ -30,7 +30,7 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
     results = []
     for outcome in outcomes:
         before = outcome.before
-        as_polled = (before.generation, before.url, before.type.value, before.enabled)
+        as_polled = (before.generation, before.url, before.type, before.enabled)
         if current.pop(before.id, None) == as_polled and outcome.fence not in late:
             results.append(_without_podcast_twins(session, outcome))
         else:
