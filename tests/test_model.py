@@ -1,10 +1,15 @@
 """Nouns that are made past `__init__` are like all others."""
 
 from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any
 
 import pytest
 
-from headwater.model import Outcome, Source, changed, made
+from headwater.fetch.fetcher import Fetcher
+from headwater.fetch.response import Response
+from headwater.model import Answer, Outcome, Source, Validators, changed, made
+from headwater.rules.policy import Policy
+from headwater.rules.urls import parse_url
 from headwater.store.rows import SOURCE_COLUMNS, settings_of, source_from, state_of
 from tests.factories import NOW, a_source, an_entry
 from tests.rules.polling import FAILING, succeed, unchanged
@@ -38,3 +43,20 @@ def test_what_a_success_decides_has_no_field_that_its_noun_has_not(outcome):
     assert vars(outcome.source).keys() == NAMES[Source]
     assert vars(outcome).keys() <= NAMES[Outcome]
     assert replace(outcome) == outcome
+
+
+async def test_p8_the_answer_to_not_modified_equals_one_made_in_the_usual_way():
+    nobody: Any = None
+    fetcher = Fetcher(nobody, nobody, x_base_url="https://x.test", policy=Policy())
+    source = a_source(validators=Validators('"1"', None))
+    response = Response(
+        304, {}, b"", parse_url(source.url), size=7, redirected_to="https://b.test/"
+    )
+    answer = await fetcher.answer(source, response)
+    story: dict[str, Any] = {
+        "validators": source.validators,
+        "size": 7,
+        "redirected_to": "https://b.test/",
+    }
+    assert answer == Answer(304, unchanged=True, **story)
+    assert vars(answer).keys() <= {field.name for field in fields(Answer)}

@@ -32,10 +32,15 @@ class SystemClock:
 
     doubt_seconds: float = 0.0
     _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    _last = (0, datetime.fromtimestamp(0, UTC))
 
     def now(self) -> datetime:
         """Answer the current moment in UTC, in whole milliseconds: what the store can keep."""
-        return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
+        ms, (known, moment) = time.time_ns() // 1_000_000, self._last
+        if ms != known:  # a busy service asks often within one
+            moment = datetime.fromtimestamp(ms / 1000, UTC)
+            self._last = (ms, moment)
+        return moment
 
     def monotonic(self) -> float:
         """Answer the seconds since the machine started."""

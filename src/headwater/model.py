@@ -151,7 +151,7 @@ class Source:
     generation: int = 0  # D4: moves with every poll and every edit that makes a poll stale
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: every poll makes one of these (decision 17)
 class Subject:
     """A source with what a poll must know of its podcast."""
 
@@ -207,7 +207,7 @@ class Article:
     post_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: every poll makes one of these (decision 17)
 class Answer:
     """What a fetch brought."""
 

@@ -41,9 +41,7 @@ class Lane:
     name: str
     queue: list[tuple[bool, datetime, str]] = field(default_factory=list)
     sources: dict[str, DueSource] = field(default_factory=dict)  # waiting or in flight
-    answers: dict[str, asyncio.Future[Outcome | None]] = field(default_factory=dict)
     in_flight: str | None = None
-    emptied: list[asyncio.Future[None]] = field(default_factory=list)  # who waits for its end
     timer: asyncio.TimerHandle | None = None
     ready: bool = False
     not_before: float = 0.0  # monotonic; spreads the return after an outage (O2)
@@ -97,6 +95,9 @@ class Lanes:
         self._slots = slots
         self._rng = rng
         self._lanes: dict[str, Lane] = {}
+        # who waits: for the poll of a lane's source, and for the end of a lane
+        self._answers: dict[tuple[str, str], asyncio.Future[Outcome | None]] = {}
+        self._waiters: dict[str, list[asyncio.Future[None]]] = {}
         self._ready: deque[Lane] = deque()
         self._running: dict[asyncio.Task[Outcome | None], Lane] = {}
         self._is_watched = is_watched
@@ -144,21 +145,19 @@ class Lanes:
     def request(self, due: DueSource) -> "asyncio.Future[Outcome | None]":
         """Put a source at the front of its lane, or join its poll under way (S9, P10)."""
         self.offer([due])
-        lane = self._lane(due.lane or NULL_LANE)
-        answer = lane.answers.get(due.id)
+        place = (due.lane or NULL_LANE, due.id)
+        answer = self._answers.get(place)
         if answer is None:
-            answer = asyncio.get_running_loop().create_future()
-            lane.answers[due.id] = answer
+            answer = self._answers[place] = asyncio.get_running_loop().create_future()
         return answer
 
     async def emptied(self, names: Iterable[str], seconds: float | None = None) -> bool:
         """Wait until these lanes have nothing to do any more; False: some have, after so long."""
         loop, waiters, names = asyncio.get_running_loop(), [], list(names)
         for name in names:
-            lane = self._lanes.get(name)
-            if lane is not None:
+            if name in self._lanes:
                 waiters.append(loop.create_future())
-                lane.emptied.append(waiters[-1])
+                self._waiters.setdefault(name, []).append(waiters[-1])
         if waiters:
             await asyncio.wait(waiters, timeout=seconds)
         return not any(name in self._lanes for name in names)  # one may be in use again
@@ -172,9 +171,7 @@ class Lanes:
             kept = lane.in_flight
             for source_id in [one for one in lane.sources if one != kept]:
                 del lane.sources[source_id]
-                answer = lane.answers.pop(source_id, None)
-                if answer is not None and not answer.done():
-                    answer.set_result(None)
+                self._answer(lane, source_id, None)
             lane.queue.clear()
             if lane.ready:  # nobody is going to call it out of the line any more
                 self._ready.remove(lane)
@@ -244,10 +241,9 @@ class Lanes:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-        for lane in self._lanes.values():
-            for answer in lane.answers.values():
-                if not answer.done():
-                    answer.set_result(None)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(None)
 
     @property
     def is_closed(self) -> bool:
@@ -314,25 +310,24 @@ class Lanes:
         thinned = self._paused or self._switched_off
         if thinned and not any(due.requested for due in lane.sources.values()):
             return True  # whoever lets polls start again wakes all lanes
-        loop = asyncio.get_running_loop()
         wait = self._gates.seconds_until_open(lane.name)
         if lane.not_before > 0:
-            wait = max(wait, lane.not_before - loop.time())
+            wait = max(wait, lane.not_before - asyncio.get_running_loop().time())
         if wait > 0:
-            lane.timer = loop.call_later(wait, self._wake, lane)
+            lane.timer = asyncio.get_running_loop().call_later(wait, self._wake, lane)
             return True
         gate = self._gates.get(lane.name)
         if gate is None or not gate.busy:
             return False
-        released = loop.create_future()  # a redirect is visiting; come back when it left
+        # a redirect is visiting: come back when it left
+        released = asyncio.get_running_loop().create_future()
         released.add_done_callback(lambda _: self._wake(lane))
         gate.released.append(released)
         return True
 
     def _fill_slots(self) -> None:
-        most = 1 if self._is_watched() else _STARTS_IN_A_TURN
         while self._ready and len(self._running) < self._slots and not self._stopped:
-            if self._started >= most:
+            if self._started >= (1 if self._is_watched() else _STARTS_IN_A_TURN):
                 return  # the next turn goes on
             lane = self._ready.popleft()
             lane.ready = False
@@ -373,16 +368,20 @@ class Lanes:
         del self._running[task]
         lane.in_flight = None
         lane.sources.pop(due.id, None)
-        answer = lane.answers.pop(due.id, None)
-        if answer is not None and not answer.done():
-            answer.set_result(None if task.cancelled() else task.result())
+        self._answer(lane, due.id, None if task.cancelled() else task.result())
         self._wake(lane)
         self._fill_slots()
+
+    def _answer(self, lane: Lane, source_id: str, outcome: Outcome | None) -> None:
+        """Tell whoever waits for a source's poll what came of it."""
+        answer = self._answers.pop((lane.name, source_id), None) if self._answers else None
+        if answer is not None and not answer.done():
+            answer.set_result(outcome)
 
     def _forget(self, lane: Lane) -> None:
         if self._lanes.get(lane.name) is lane and not lane.sources and lane.in_flight is None:
             del self._lanes[lane.name]
-            for waiter in lane.emptied:
+            for waiter in self._waiters.pop(lane.name, ()):
                 if not waiter.done():
                     waiter.set_result(None)
             if not self._lanes:

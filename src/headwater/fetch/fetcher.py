@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.response import Response, check_status
 from headwater.fetch.x import XTimelines
-from headwater.model import Answer, Entry, Source, SourceType, Subject
+from headwater.model import Answer, Entry, Source, SourceType, Subject, made
 from headwater.rules.admission import article_age
 from headwater.rules.policy import Policy
 
@@ -63,13 +63,8 @@ class Fetcher:
         """What a response holds for a source."""
         size, redirected_to = response.size, response.redirected_to
         if response.status == 304:
-            return Answer(
-                304,
-                unchanged=True,
-                validators=source.validators,
-                size=size,
-                redirected_to=redirected_to,
-            )
+            story = {"status": 304, "unchanged": True, "validators": source.validators}
+            return made(Answer, {**story, "size": size, "redirected_to": redirected_to})
         body_hash = await _hash(response.body)
         answer = Answer(
             response.status,

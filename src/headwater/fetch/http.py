@@ -20,6 +20,7 @@ from headwater.errors import (
 )
 from headwater.fetch.body import Place, Room, inflated, start_of_error
 from headwater.fetch.connect import Connector, Deadlines, Proxy, ProxyFault, judge
+from headwater.fetch.deadline import Deadline
 from headwater.fetch.faults import NETWORK_ERRORS, fault_of
 from headwater.fetch.headers import lines
 from headwater.fetch.hops import Visit, headers_for, next_url
@@ -222,7 +223,7 @@ class Client:
             except (Lost, ConnectionError):
                 if not wire.is_silent:
                     raise
-        async with asyncio.timeout_at(until.connected_by):
+        with Deadline(self._loop, until.connected_by):
             wire = await connector.open(url, until)
         return await _exchange(connector, wire, question, until)
 

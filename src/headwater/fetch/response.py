@@ -19,7 +19,7 @@ _SECONDS = re.compile(r"[0-9]+")
 _HOLDING = frozenset({429, 503})  # the statuses whose Retry-After counts (P9)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: every poll makes one, which would take thrice as long
 class Response:
     """The final answer of a visit: whole and inflated, or the start of it for an error."""
 

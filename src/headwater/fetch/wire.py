@@ -71,6 +71,7 @@ class Wire(asyncio.Protocol):
         self._clear()
 
     def _clear(self) -> None:
+        """Forget the last answer."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.body = bytearray()
@@ -112,7 +113,8 @@ class Wire(asyncio.Protocol):
 
         With `is_waiting` set, that is the start of a large body: `grow` reads on.
         """
-        self._clear()
+        if self.questions:
+            self._clear()
         self.questions += 1
         self.is_idle = False
         self._head_only = head_only
@@ -147,6 +149,7 @@ class Wire(asyncio.Protocol):
         self._secured = secured
         self._parser = _parser_for(self)
         self.questions = 0
+        self._clear()
 
     def abort(self) -> None:
         """Close at once: nobody is kept waiting for by a peer that does not say goodbye."""
@@ -240,6 +243,7 @@ class Wire(asyncio.Protocol):
         self._transport = None
         self._ended(exc, is_whole=self._secured is None or self._secured.is_over)
         self._end_secured()
+        del self._parser  # which knows us too: no circle for the garbage collector to find
 
     def _end_secured(self) -> None:
         secured, self._secured = self._secured, None

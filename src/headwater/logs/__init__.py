@@ -5,7 +5,6 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 from structlog import BoundLoggerBase
@@ -88,13 +87,18 @@ class Logger(BoundLoggerBase):
         self.error(event, **{"exc_info": True, **fields})
 
     def _log(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        (line,), _ = self._process_event(level, event, fields)
-        _output.write(line)
+        # not by structlog's chain of processors: every poll writes a line
+        if self._context:
+            fields = {**self._context, **fields}
+        if "exc_info" in fields:
+            _add_traceback(fields)
+        text = event if type(event) is str else printed(event)
+        _output.write(_output.render(_output.clock.now(), level, text, fields))
 
 
 def get_logger(**fields: object) -> Logger:
     """A logger whose events all carry these fields; it follows `configure` at any time."""
-    return Logger(None, [_with_traceback, _rendered], fields)
+    return Logger(None, (), fields)
 
 
 def configure(
@@ -137,24 +141,13 @@ def _message(record: logging.LogRecord) -> str:
         return printed(record.msg)
 
 
-def _with_traceback(
-    _logger: object, _level: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
+def _add_traceback(fields: dict[str, Any]) -> None:
     """Turn `exc_info` into the text of a traceback."""
-    if "exc_info" not in event:
-        return event
-    given = event.pop("exc_info")
+    given = fields.pop("exc_info")
     error = given[1] if isinstance(given, tuple) else given
     error = error if isinstance(error, BaseException) else sys.exc_info()[1] if given else None
     if error is not None:
-        event["exception"] = "".join(traceback.format_exception(error, limit=_FRAMES)).rstrip()
-    return event
-
-
-def _rendered(_logger: object, level: str, event: MutableMapping[str, Any]) -> str:
-    text = event.pop("event")
-    text = text if type(text) is str else printed(text)
-    return _output.render(_output.clock.now(), level, text, event)
+        fields["exception"] = "".join(traceback.format_exception(error, limit=_FRAMES)).rstrip()
 
 
 _library = get_logger()

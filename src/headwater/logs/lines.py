@@ -24,9 +24,10 @@ _json = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=(",
 
 def text_line(moment: datetime, level: str, event: str, fields: Fields) -> str:
     """`2026-02-16T08:00:00.000Z info [Polling] stored url=https://… new_posts=3`."""
-    parts = [_time(moment), level, _event(event)]
-    parts += [f"{_name(name)}={_value(name, value)}" for name, value in fields.items()]
-    return " ".join(parts) + "\n"
+    line = f"{_time(moment)} {level} {_event(event)}"
+    for name, value in fields.items():
+        line += f" {_name(name)}={_value(name, value)}"
+    return line + "\n"
 
 
 def coloured_line(moment: datetime, level: str, event: str, fields: Fields) -> str:
@@ -62,8 +63,15 @@ def escaped(text: str) -> str:
     return text if text.isprintable() else _UNSAFE.sub(_escape, text)
 
 
-def _time(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+def _time(at: datetime) -> str:
+    second = _second(at.year, at.month, at.day, at.hour, at.minute, at.second)
+    return f"{second}.{at.microsecond // 1000:03}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str:
+    """A moment up to its second, which many lines share."""
+    return datetime(year, month, day, hour, minute, second).isoformat()  # noqa: DTZ001 - of UTC
 
 
 def _name(name: str) -> str:
@@ -74,13 +82,12 @@ def _value(name: str, value: object) -> str:
     if type(value) is int and -LARGEST <= value < LARGEST:
         return repr(value)  # most fields are counts
     shown = plain(name, value)
+    if isinstance(shown, str):
+        is_word = shown.isprintable() and not (" " in shown or '"' in shown or "\\" in shown)
+        return shown if shown and is_word else _quoted(shown)
     if isinstance(shown, list | dict):
         return _quoted(_json(shown))
-    if not isinstance(shown, str):
-        return repr(shown) if type(shown) in (int, float) else _json(shown)
-    if shown and shown.isprintable() and not (" " in shown or '"' in shown or "\\" in shown):
-        return shown
-    return _quoted(shown)
+    return repr(shown) if type(shown) in (int, float) else _json(shown)
 
 
 def _quoted(text: str) -> str:

@@ -10,13 +10,14 @@ from headwater.rules.policy import Policy
 # 2^27 minutes are 255 years, beyond every cap that settings allow; the SQL twin bounds it alike.
 MAX_DOUBLINGS = 27
 CLOCK_TOLERANCE = timedelta(seconds=5)
+_MINUTE = timedelta(minutes=1)
 
 
 def effective_interval(source: Source, policy: Policy) -> timedelta:
     """The rest of a source between two polls, longer while it fails (S3)."""
     cap = backoff_cap_minutes(source.max_backoff_hours, policy)
     minutes = effective_minutes(source.poll_interval_minutes, source.consecutive_failures, cap)
-    return timedelta(minutes=minutes)
+    return minutes * _MINUTE
 
 
 def effective_minutes(interval: int, failures: int, cap: int) -> int:

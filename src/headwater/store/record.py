@@ -6,8 +6,6 @@ and each is stored by itself, so that a bad one harms no other (K5).
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import compress
-from operator import attrgetter, is_not
 
 from headwater.model import Fence, Hold, Outcome, OutcomeKind, SkipReason
 from headwater.store import hosts, polls, posts
@@ -16,13 +14,12 @@ from headwater.store.rows import columns_of, to_ms
 from headwater.store.shards import overtaken
 
 # what a poll may change of its source; a person's settings are not among it
-_POLLED = (
+_POLLED = frozenset({
     "last_polled", "last_success_at", "last_seen_id", "consecutive_failures", "last_failure_type",
-    "failing_since", "last_error", "disabled_reason", "host", "first_poll_done", "requested_at",
+    "failing_since", "last_error", "disabled_reason", "host", "first_poll_done",
     "permanent_failures", "permanent_kind", "validators", "body_hash", "seen_keys",
     "late_keys_kept", "hold", "enabled",
-)  # fmt: skip
-_polled = attrgetter(*_POLLED)
+})  # fmt: skip
 _LATE_KEY_DAYS = 30  # how long a key outlives its entry in the feed
 
 
@@ -33,7 +30,7 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
     results = []
     for outcome in outcomes:
         before = outcome.before
-        as_polled = (before.generation, before.url, before.type.value, before.enabled)
+        as_polled = (before.generation, before.url, before.type, before.enabled)
         if current.pop(before.id, None) == as_polled and outcome.fence not in late:
             results.append(_without_podcast_twins(session, outcome))
         else:
@@ -87,14 +84,16 @@ def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
     alike: dict[tuple[str, ...], list[dict[str, object]]] = {}
     for outcome in outcomes:
         before, after = outcome.before, outcome.source
-        # a request made while the poll ran is answered by it too (S9, P10)
-        row: dict[str, object] = {"id": after.id, "requested_at": to_ms(after.requested_at)}
-        for name in compress(_POLLED, map(is_not, _polled(before), _polled(after))):
-            if getattr(before, name) != getattr(after, name):
+        row: dict[str, object] = {"id": after.id}
+        was = vars(before)
+        for name, value in vars(after).items():
+            if value is not was[name] and name in _POLLED and value != was[name]:
                 row |= columns_of(after, name)
         alike.setdefault(tuple(row), []).append(row)
+    # a request made while the poll ran is answered by it too (S9, P10)
+    also = "generation = generation + 1, requested_at = NULL"
     for rows in alike.values():
-        session.update_rows("sources", rows, "generation = generation + 1")
+        session.update_rows("sources", rows, also)
 
 
 def _without_podcast_twins(session: Session, outcome: Outcome) -> Outcome:

@@ -1,7 +1,7 @@
 """Between rows and nouns: moments are epoch milliseconds in both databases."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,6 +26,7 @@ _FAILURE_TYPES: dict[str | None, FailureType | None] = {kind.value: kind for kin
 _FAILURE_TYPES[None] = None
 _NO_VALIDATORS = Validators()
 _MILLISECOND = timedelta(milliseconds=1)
+_decoded = json.JSONDecoder().raw_decode  # `json.loads` looks for blanks around it first
 
 SETTINGS_COLUMNS = (
     "id podcast_id type url created_at label enabled poll_interval_minutes poll_delay_seconds "
@@ -61,15 +62,15 @@ def to_ms(moment: datetime | None) -> int | None:
 
 def from_ms(value: int | None) -> datetime | None:
     """A stored moment as the rules know it."""
-    return None if value is None else EPOCH + timedelta(milliseconds=value)
+    return None if value is None else EPOCH + value * _MILLISECOND
 
 
 def moment(value: int) -> datetime:
     """A stored moment that is always there."""
-    return EPOCH + timedelta(milliseconds=value)
+    return EPOCH + value * _MILLISECOND
 
 
-def source_from(row: Row) -> Source:
+def source_from(row: Sequence[Any]) -> Source:
     """A source from the columns of SOURCE_COLUMNS."""
     (
         id_, podcast_id, type_, url, created_at, label, enabled, interval, delay,
@@ -94,7 +95,7 @@ def source_from(row: Row) -> Source:
         "disabled_reason": disabled_reason, "host": host, "first_poll_done": bool(first_poll_done),
         "requested_at": from_ms(requested_at), "permanent_failures": permanent_failures,
         "permanent_kind": permanent_kind, "validators": validators, "body_hash": body_hash,
-        "seen_keys": tuple(json.loads(seen_keys)) if seen_keys else (),
+        "seen_keys": tuple(_decoded(seen_keys)[0]) if seen_keys else (),
         "late_keys_kept": bool(late_keys_kept),
         "hold": hold_from(hold_until, hold_set_at, hold_reason), "generation": generation,
     })  # fmt: skip

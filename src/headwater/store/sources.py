@@ -7,7 +7,7 @@ from functools import partial
 from headwater.batch import Batcher
 from headwater.errors import NotFound, StoreError
 from headwater.logs import get_logger
-from headwater.model import EPOCH, DueSource, Source, SourceType, Subject
+from headwater.model import EPOCH, DueSource, Source, SourceType, Subject, made
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds, hold_seconds, lane_name
 from headwater.rules.schedule import CLOCK_TOLERANCE, backoff_cap_minutes, effective_minutes
@@ -312,10 +312,19 @@ def _subjects(session: Session, ids: Sequence[str]) -> list[Subject | StoreError
     found: dict[str, Subject | StoreError] = {}
     for row in rows:
         try:
-            found[row[3]] = Subject(source_from(row[3:]), row[0], row[1], bool(row[2]))
+            found[row[3]] = _subject(row)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             found[row[3]] = StoreError(f"the source {row[3]} cannot be read: {error!r}")
     return [found.get(id_) for id_ in ids]
+
+
+def _subject(row: Row) -> Subject:
+    user_id, max_article_age_days, dedupe_across_sources, *source = row
+    return made(Subject, {
+        "source": source_from(source), "user_id": user_id,
+        "max_article_age_days": max_article_age_days,
+        "dedupe_across_sources": bool(dedupe_across_sources),
+    })  # fmt: skip
 
 
 def _edited(session: Session, source_id: str, change: Callable[[Source], Source]) -> Source:
