@@ -17,6 +17,8 @@ from headwater.model import Entry
 
 # A frame of entries is kept small: decoding one holds the interpreter, and the event loop with it.
 BATCH_CHARACTERS = 256 * 1024
+# Of a pipe's ends: every call of the system costs the owner's thread a wait for the interpreter.
+BUFFER_BYTES = 256 * 1024
 _LENGTH = struct.Struct(">I")
 
 

@@ -15,7 +15,14 @@ from typing import Any, BinaryIO
 
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import feed_links
-from headwater.fetch.parse_frames import batches, from_json, read_frame, to_json, write_frame
+from headwater.fetch.parse_frames import (
+    BUFFER_BYTES,
+    batches,
+    from_json,
+    read_frame,
+    to_json,
+    write_frame,
+)
 from headwater.fetch.website import read_page
 from headwater.model import Entry
 from headwater.rules.opml import read_opml
@@ -55,10 +62,13 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
     gc.freeze()
     gc.disable()  # collecting while a document grows is a tenth of the time, and finds nothing
     _send(answers, "ready")
+    answers.flush()
     while (batch := _next_jobs(jobs)) is not None:
         for head, document in batch:
             if not _answer(answers, tasks, head, document, memory):
+                answers.flush()
                 return
+        answers.flush()  # all at once: every piece would wake the owner
         del batch, head, document
         gc.collect()
 
@@ -140,7 +150,7 @@ def _answer(
         if memory.is_spent():
             return _give_up(answers)
         for batch in batches(feed.entries):
-            _send(answers, "entries", batch, flush=False)
+            _send(answers, "entries", batch)
         last = memory.is_large()
         _send(answers, "done", feed.complete, feed.title, last)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -175,17 +185,16 @@ def _read_list(data: bytes, *, most: int, **_: str | None) -> Feed:
     return Feed(entries=tuple(entries), complete=True, title=None)
 
 
-def _send(answers: BinaryIO, *message: object, flush: bool = True) -> None:
+def _send(answers: BinaryIO, *message: object) -> None:
     write_frame(answers, to_json(message))
-    if flush:
-        answers.flush()
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Keep both pipes to ourselves, so that nothing a library prints gets between the frames."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", BUFFER_BYTES)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return sys.stdin.buffer, answers
+    jobs = os.fdopen(os.dup(sys.stdin.fileno()), "rb", BUFFER_BYTES)
+    return jobs, answers
 
 
 def _set_limit(kind: int, value: int) -> None:
