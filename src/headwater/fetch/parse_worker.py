@@ -6,6 +6,7 @@ connection, and ends when its input ends, so that it never outlives its owner.
 
 import gc
 import os
+import re
 import resource
 import signal
 import sys
@@ -94,9 +95,8 @@ class _Memory:
         self._status = -1
         with suppress(OSError):  # only Linux tells
             self._status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
-        figures = self._figures()
-        self._code_bytes = figures.get("VmSize", 0) - figures.get("VmData", 0)
-        self._used_at_start = figures.get("VmData", 0)
+        self._used_at_start = self._figure(b"VmData")
+        self._code_bytes = self._figure(b"VmSize") - self._used_at_start
         self._budget = 0
 
     def limit(self, budget: int) -> None:
@@ -115,14 +115,13 @@ class _Memory:
         return self._peak() > self._budget * _RECYCLED_SHARE
 
     def _peak(self) -> int:
-        return self._figures().get("VmPeak", 0) - self._code_bytes
+        return self._figure(b"VmPeak") - self._code_bytes
 
-    def _figures(self) -> dict[str, int]:
+    def _figure(self, name: bytes) -> int:
         if self._status < 0:
-            return {}
-        lines = os.pread(self._status, 4096, 0).decode("ascii", "replace").splitlines()
-        pairs = (line.split(":", 1) for line in lines if line.startswith("Vm"))
-        return {name: int(value.split()[0]) << 10 for name, value in pairs}
+            return 0
+        found = re.search(rb"\b%s:\s*(\d+)" % name, os.pread(self._status, 4096, 0))
+        return int(found[1]) << 10 if found else 0
 
 
 def _answer(
