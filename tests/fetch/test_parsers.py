@@ -21,7 +21,7 @@ from headwater.errors import (
     UsageError,
 )
 from headwater.fetch import parse_process
-from headwater.fetch.feed import parse_feed
+from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.website import read_page
 from headwater.rules.opml import read_opml
@@ -487,7 +487,7 @@ async def test_h2_a_worker_that_ends_takes_no_handful_along(takes_ahead, monkeyp
             *(parsed(parsers, data) for data in orders), return_exceptions=True
         )
     assert isinstance(results.pop(20), TooExpensive)
-    bodies = [result.entries[0].body for result in results if not isinstance(result, Exception)]
+    bodies = [result.entries[0].body for result in results if isinstance(result, Feed)]
     assert bodies == [str(n) for n in range(50) if n != 20]
 
 
