@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from headwater.fetch.feed import Feed
-from headwater.fetch.parse_process import MAX_HANDFUL_BYTES, Job, ParseProcess, WorkerEnded
+from headwater.fetch.parse_process import MAX_HANDFUL_BYTES, Job, ParseProcess
 
 _HANDFUL_BYTES = MAX_HANDFUL_BYTES // 2  # the last document of a handful may go beyond it
 _HEAD_BYTES = 300  # of what goes with a document, but for its address and type
@@ -57,14 +57,15 @@ class ParseLine:
                     worker.hand_over([job for job, _ in handful])
                 if not under_way:
                     break
-                handful = under_way.popleft()
+                handful = under_way[0]
                 results = worker.answers([job for job, _ in handful])
                 loop.call_soon_threadsafe(settle, handful, results)
                 if len(results) < len(handful):
-                    under_way.appendleft(handful[len(results) :])
+                    under_way[0] = handful[len(results) :]
                     break
-        except WorkerEnded:
-            pass  # it is seen who is to blame
+                under_way.popleft()
+        except Exception:  # noqa: BLE001 - whatever it was: it is seen who is to blame
+            worker.kill()
         return [each for handful in under_way for each in handful]
 
 

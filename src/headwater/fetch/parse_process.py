@@ -70,7 +70,8 @@ class ParseProcess:
         self._lock = threading.Lock()  # guards _process and _doomed against kill
         self._turn = threading.Lock()  # start, work and end exclude each other
         self._doomed = False
-        self._ready = False  # waits for a job
+        self._ready = False  # takes jobs
+        self._owed = 0  # documents handed over that are not answered yet
         # whether a handful can be left in its pipe, whatever it is doing with the one before
         self.takes_ahead = False
 
@@ -78,7 +79,7 @@ class ParseProcess:
     def is_usable(self) -> bool:
         """Whether the process runs and waits for a job."""
         process = self._process
-        if process is None or self._doomed or not self._ready:
+        if process is None or self._doomed or not self._ready or self._owed:
             return False
         return process.poll() is None
 
@@ -191,6 +192,7 @@ class ParseProcess:
 
     def _hand_over(self, process: subprocess.Popen[bytes], jobs: Sequence[Job]) -> None:
         pipe = _pipe(process.stdin)
+        self._owed += len(jobs)
         for job in jobs:
             head = {
                 "task": job.task,
@@ -213,10 +215,10 @@ class ParseProcess:
                 case ["entries", packed]:
                     entries.extend(unpack(fields) for fields in packed)
                 case ["done", complete, title, last]:
-                    self._ready = not last
+                    self._owed, self._ready = self._owed - 1, not last
                     return Feed(entries=tuple(entries), complete=complete, title=title)
                 case ["error", name, text, last]:
-                    self._ready = not last
+                    self._owed, self._ready = self._owed - 1, not last
                     raise self._error(name, text, job)
 
     def _error(self, name: str, text: str, job: Job) -> Exception:
