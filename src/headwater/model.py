@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 Noun = TypeVar("Noun")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -161,7 +161,13 @@ class Subject:
     dedupe_across_sources: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+def light(kind: type[Noun]) -> type[Noun]:
+    """Make a noun of which a poll has many: frozen, but only for the type checker (decision 17)."""
+    return dataclass(slots=True, unsafe_hash=True)(kind)
+
+
+@light
 class Entry:
     """One item as fetched, already plain text."""
 
@@ -175,7 +181,7 @@ class Entry:
     has_link: bool = True  # False: the url is the source's, for want of one (R5)
 
 
-@dataclass(frozen=True, slots=True)
+@light
 class Post:
     """An entry that was admitted."""
 

@@ -115,6 +115,7 @@ HOSTILE = {
     "never closed": b"<div>" * 50_000,
     "attributes": b"<a " + b" ".join(b'a%d="1"' % i for i in range(20_000)) + b"/>",
     "namespaces": b"<a " + b" ".join(b'xmlns:a%d="u"' % i for i in range(20_000)) + b"/>",
+    "declarations without end": b"<title>" + b"-xmlns" * 100_000 + b"</title>",
     "long name": b"<" + b"x" * 1_000_000 + b">",
     "long text": b"<guid>" + b"x" * 1_000_000 + b"</guid>",
     "ampersands": b"<title>" + b"&" * 500_000 + b"</title>",

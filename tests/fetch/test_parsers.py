@@ -20,7 +20,8 @@ from headwater.errors import (
     TooExpensive,
     UsageError,
 )
-from headwater.fetch.feed import parse_feed
+from headwater.fetch import parse_process
+from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.website import read_page
 from headwater.rules.opml import read_opml
@@ -449,3 +450,78 @@ async def test_h2_of_a_handful_only_the_one_that_ends_its_worker_is_to_blame():
         )
         assert isinstance(results.pop(1), TooExpensive)
         assert all(not isinstance(result, Exception) for result in results)
+
+
+class PatientClock(HandClock):
+    """Gives a worker all the time it needs to start."""
+
+    async def sleep(self, seconds):
+        if seconds > 10:
+            await asyncio.Event().wait()
+        await super().sleep(seconds)
+
+
+def crowded(**options):
+    return Parsers(clock=options.pop("clock", Crowding()), spare_core=True, **options)
+
+
+def padded(order):
+    """So long that a dozen of them make a handful."""
+    return order + b" " * 20_000
+
+
+async def test_h2_handfuls_that_follow_one_another_are_all_answered():
+    documents = [padded(small_feed(n)) for n in range(100)]
+    async with crowded() as parsers:
+        feeds = await asyncio.gather(*(parsed(parsers, data) for data in documents))
+        assert feeds == [parse_feed(data, url=URL) for data in documents]
+        assert len(parsers._workers) == 1
+
+
+@pytest.mark.parametrize("takes_ahead", [True, False])
+async def test_h2_a_worker_that_ends_takes_no_handful_along(takes_ahead, monkeypatch):
+    monkeypatch.setattr(parse_process, "_widened", lambda pipe: takes_ahead)
+    orders = [padded(b"echo %d" % n) for n in range(50)]
+    orders[20] = padded(b"die SIGKILL")
+    async with crowded(worker=ODD_WORKER) as parsers:
+        await parsed(parsers, small_feed(0))  # alone, so in this process
+        results = await asyncio.gather(
+            *(parsed(parsers, data) for data in orders), return_exceptions=True
+        )
+    assert isinstance(results.pop(20), TooExpensive)
+    bodies = [result.entries[0].body for result in results if isinstance(result, Feed)]
+    assert bodies == [str(n) for n in range(50) if n != 20]
+
+
+async def test_h2_a_handful_that_hangs_is_stopped_and_what_waits_behind_it_is_parsed(tmp_path):
+    clock = PatientClock()
+    orders = [f"hang {tmp_path / 'begun'}".encode(), *(padded(b"echo 1") for _ in range(30))]
+    async with crowded(worker=ODD_WORKER, clock=clock) as parsers:
+        await parsed(parsers, small_feed(0))
+        jobs = [asyncio.create_task(parsed(parsers, data)) for data in orders]
+        while not jobs[0].done():  # in its handful first, then alone
+            clock.let_all_time_pass()
+            await asyncio.sleep(0.01)
+        results = await asyncio.gather(*jobs, return_exceptions=True)
+    assert isinstance(results[0], TooExpensive)
+    assert not any(isinstance(result, Exception) for result in results[1:])
+
+
+async def test_closing_answers_all_who_are_in_line(tmp_path):
+    orders = [f"hang {tmp_path / 'begun'}".encode(), *(padded(b"echo 1") for _ in range(50))]
+    async with crowded(worker=ODD_WORKER) as parsers:
+        await parsed(parsers, small_feed(0))
+        jobs = [asyncio.create_task(parsed(parsers, data)) for data in orders]
+        await exists(tmp_path / "begun")
+    results = await asyncio.gather(*jobs, return_exceptions=True)
+    assert {type(result) for result in results} == {LocalFault}
+    assert children() == []
+
+
+@pytest.mark.parametrize("worker", [("/nonexistent",), (sys.executable, "-c", "")])
+async def test_o1_all_who_are_in_line_hear_of_a_process_that_cannot_be_started(worker):
+    async with crowded(worker=worker) as parsers:
+        await parsed(parsers, small_feed(0))
+        jobs = (parsed(parsers, padded(small_feed(n))) for n in range(30))
+        results = await asyncio.gather(*jobs, return_exceptions=True)
+    assert {type(result) for result in results} == {LocalFault}

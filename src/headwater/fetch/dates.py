@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from headwater.fetch.months import LONGEST_MONTH_WORD, MONTHS, ZONES
 from headwater.model import EPOCH
@@ -69,10 +70,8 @@ _PATTERNS = (
     _NUMERIC,
     _EASTERN,
 )
-_USUAL_MAIL = re.compile(  # the very same as most feeds write it, for a short way
-    r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) "
-    r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9]) (?:GMT|([+-])([01][0-9]|2[0-3])([0-5][0-9]))"
-)
+_USUAL_ZONE = re.compile(r" (?:GMT|([+-])([01][0-9]|2[0-3])([0-5][0-9]))")
+_WEEKDAYS = frozenset(f"{name}, " for name in "Mon Tue Wed Thu Fri Sat Sun".split())
 _EPOCH = re.compile(r"\d{9,10}|\d{13}")
 _COMMENT = re.compile(r"\([^()]*\)")
 _OFFSET = re.compile(
@@ -80,7 +79,7 @@ _OFFSET = re.compile(
 )
 _KOREA_MINUTES = 9 * 60
 _ENGLISH_MONTHS = {
-    name: number
+    name: f"{number:02}"
     for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)
 }
 
@@ -104,10 +103,7 @@ def _moment(text: str) -> datetime | None:
             return _in_utc(datetime.fromisoformat(text))
         except ValueError:
             pass  # perhaps one of the unusual ones below
-    usual = _USUAL_MAIL.fullmatch(text)
-    if usual is not None and usual[2] in _ENGLISH_MONTHS:
-        return _from_mail(usual)
-    return _by_patterns(text)
+    return _from_mail(text) or _by_patterns(text)
 
 
 def _by_patterns(text: str) -> datetime | None:
@@ -123,15 +119,29 @@ def _by_patterns(text: str) -> datetime | None:
     return None
 
 
-def _from_mail(usual: re.Match[str]) -> datetime:
-    day, month, year, hour, minute, second, sign, east_hours, east_minutes = usual.groups()
-    moment = datetime(
-        int(year), _ENGLISH_MONTHS[month], int(day), int(hour), int(minute), int(second), tzinfo=UTC
-    )
-    if sign is None or (east_hours, east_minutes) == ("00", "00"):
-        return moment
-    east = timedelta(hours=int(east_hours), minutes=int(east_minutes))
-    return moment - east if sign == "+" else moment + east
+def _from_mail(text: str) -> datetime | None:
+    """Read a date letter for letter as most feeds write it; None where it is written otherwise."""
+    east = _usual_zone(text[25:])
+    month = _ENGLISH_MONTHS.get(text[8:11])
+    if east is None or month is None or text[:5] not in _WEEKDAYS:
+        return None
+    if not text[7] == text[11] == text[16] == " " or not text[19] == text[22] == ":":
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{text[12:16]}-{month}-{text[5:7]}T{text[17:25]}+00:00")
+    except ValueError:  # a leap second, for one
+        return None
+    return moment - east if east else moment
+
+
+@lru_cache(maxsize=64)
+def _usual_zone(text: str) -> timedelta | None:
+    found = _USUAL_ZONE.fullmatch(text)
+    if found is None:
+        return None
+    sign, hours, minutes = found.groups("0")
+    east = timedelta(hours=int(hours), minutes=int(minutes))
+    return -east if sign == "-" else east
 
 
 def _in_utc(moment: datetime) -> datetime:

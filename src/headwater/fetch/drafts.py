@@ -17,6 +17,7 @@ MAX_ID_LENGTH = 2_048  # longer ones are junk that would only fill the memory of
 MAX_BASE_LENGTH = 512  # every link that is joined to a base costs the base's length (H2)
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_WEB_STARTS = ("https://", "http://")
 _WEB = re.compile(r"(?i)https?://[^\s/]")
 _BREAKS = re.compile(r"[\t\n\r]\s*")
 
@@ -54,15 +55,18 @@ def is_web_url(text: str | None) -> bool:
 
 def absolute_link(text: str | None, base: str) -> str | None:
     """The link resolved against its base and storable; None where it is missing or too long."""
-    link = _BREAKS.sub("", text.strip()) if text else ""
+    link = text.strip() if text else ""
     if not link:
         return None
-    if not _ABSOLUTE.match(link):
+    if not link.isprintable():
+        link = _BREAKS.sub("", link)
+    if not link.startswith(_WEB_STARTS) and not _ABSOLUTE.match(link):
         try:
             link = urljoin(near(base), link)
         except ValueError:  # a broken IPv6 host, for one
             return None
-    link = storable_line(link).replace(" ", "%20")
+    if " " in link or not link.isprintable():
+        link = storable_line(link).replace(" ", "%20")
     return link if link and len(link) <= MAX_URL_LENGTH else None
 
 
@@ -96,11 +100,11 @@ def _finished(draft: Draft, url: str) -> Entry:
 
 def _told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Put the title before bodies that entries with different links share (R5)."""
+    if len({entry.body for entry in entries}) == len(entries):
+        return tuple(entries)
     links = defaultdict(set)
     for entry in entries:
         links[entry.body].add(entry.url)
-    if len(links) == len(entries):
-        return tuple(entries)
     return tuple(
         replace(entry, body=f"{entry.title} {entry.body}", plain_body=entry.body)
         if entry.body and len(links[entry.body]) > 1

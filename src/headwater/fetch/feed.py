@@ -44,8 +44,10 @@ def _read_markup(text: str, url: str) -> Reading:
     document = text.encode("utf-8", "replace")  # some codecs let lone surrogates through
     start = feed_start(document)
     reading = None if start is None else read_xml(document[start:], url)
+    if reading is not None and reading.drafts:
+        return reading
     name = first_tag(document)
-    if reading is None or (name in PAGE_TAGS and not reading.drafts):
+    if reading is None or name in PAGE_TAGS:
         raise NotAFeed(f"{_what_instead(text, name)}: {masked(url)}")
     return reading
 

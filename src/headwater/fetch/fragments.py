@@ -28,14 +28,22 @@ _ADDRESS_THEN_NAME = re.compile(r"[^\s<>()@]+@[^\s<>()@]+\s*\(([^()]+)\)")
 _NAME_PARTS = ("name", "email", "uri")
 
 
-def body_text(element: etree._Element, *, atom: bool) -> str:
-    """The plain text of content or a summary."""
-    return _text(element, atom=atom, short=False)
+def element_text(element: etree._Element, *, atom: bool, short: bool) -> str:
+    """The plain text of content, a summary or, if `short`, a title.
 
-
-def title_text(element: etree._Element, *, atom: bool) -> str:
-    """The plain text of a title: only known tags are taken for markup, `Vec<T>` is not."""
-    return _text(element, atom=atom, short=True)
+    In a title only known tags are taken for markup, `Vec<T>` is not.
+    """
+    if len(element):
+        return html_to_text(_markup_inside(element))
+    text = element.text
+    if not text:
+        return ""
+    if element.items():
+        kind = element.get("type", "").strip().lower()
+        mode = element.get("mode")
+        if kind or mode:
+            return _typed(text, kind, mode, atom=atom, short=short)
+    return _untyped(text, atom=atom, short=short)
 
 
 def title_of_html(text: str) -> str:
@@ -73,21 +81,6 @@ def person(text: str) -> str:
         if found:
             return found[1].strip(" \"'")
     return html_to_text(text) if "<" in text or "&" in text else text
-
-
-def _text(element: etree._Element, *, atom: bool, short: bool) -> str:
-    if len(element):
-        return html_to_text(_markup_inside(element))
-    text = element.text
-    if not text:
-        return ""
-    attributes = element.attrib
-    if attributes:
-        kind = attributes.get("type", "").strip().lower()
-        mode = attributes.get("mode")
-        if kind or mode:
-            return _typed(text, kind, mode, atom=atom, short=short)
-    return _untyped(text, atom=atom, short=short)
 
 
 def _typed(text: str, kind: str, mode: str | None, *, atom: bool, short: bool) -> str:

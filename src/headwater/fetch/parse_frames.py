@@ -17,7 +17,10 @@ from headwater.model import Entry
 
 # A frame of entries is kept small: decoding one holds the interpreter, and the event loop with it.
 BATCH_CHARACTERS = 256 * 1024
+# Of a pipe's ends: every call of the system costs the owner's thread a wait for the interpreter.
+BUFFER_BYTES = 256 * 1024
 _LENGTH = struct.Struct(">I")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class BrokenFrame(Exception):
@@ -52,9 +55,7 @@ def read_frame(stream: BinaryIO, *, limit: int) -> bytes | None:
 
 def to_json(value: object) -> bytes:
     """Encode a message; even a lone surrogate comes back as it was."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
 def from_json(payload: bytes) -> Any:

@@ -1,5 +1,6 @@
 """One parse worker as its owner sees it: started, given jobs, ended. Every call here blocks."""
 
+import fcntl
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from headwater.errors import (
 )
 from headwater.fetch.feed import Feed
 from headwater.fetch.parse_frames import (
+    BUFFER_BYTES,
     BrokenFrame,
     FrameTooLong,
     from_json,
@@ -35,6 +37,7 @@ from headwater.rules.urls import masked
 
 WORKER = (sys.executable, "-P", "-m", "headwater.fetch.parse_worker")
 MAX_ANSWER_BYTES = 64 << 20  # entries are not to cost the owner what the worker was spared (H1)
+MAX_HANDFUL_BYTES = 512 * 1024  # of small documents that are handed over in one go
 _ERRORS: Mapping[str, type[HeadwaterError]] = {
     kind.__name__: kind
     for kind in (NotAFeed, NoContent, TooExpensive, TooLarge, BrokenBody, UsageError)
@@ -67,13 +70,16 @@ class ParseProcess:
         self._lock = threading.Lock()  # guards _process and _doomed against kill
         self._turn = threading.Lock()  # start, work and end exclude each other
         self._doomed = False
-        self._ready = False  # waits for a job
+        self._ready = False  # takes jobs
+        self._owed = 0  # documents handed over that are not answered yet
+        # whether a handful can be left in its pipe, whatever it is doing with the one before
+        self.takes_ahead = False
 
     @property
     def is_usable(self) -> bool:
         """Whether the process runs and waits for a job."""
         process = self._process
-        if process is None or self._doomed or not self._ready:
+        if process is None or self._doomed or not self._ready or self._owed:
             return False
         return process.poll() is None
 
@@ -92,15 +98,26 @@ class ParseProcess:
                 raise WorkerEnded("was stopped")
             return self._work(self._process, job)
 
-    def work_through(self, jobs: Sequence[Job]) -> list[Feed | Exception]:
-        """Have some small documents parsed in one go; what was raised stands for its document.
+    def hand_over(self, jobs: Sequence[Job]) -> None:
+        """Give it some small documents to parse in one go; raise WorkerEnded where it is gone."""
+        with self._turn:
+            if self._process is None:
+                raise WorkerEnded("was stopped")
+            self._ready = False
+            try:
+                self._hand_over(self._process, jobs)
+            except (OSError, ValueError) as error:
+                raise WorkerEnded(_how_it_ended(self._process)) from error
+
+    def answers(self, jobs: Sequence[Job]) -> list[Feed | Exception]:
+        """What came of documents handed over; what was raised stands for its document.
 
         They are fewer than the jobs where the worker has ended meanwhile.
         """
         with self._turn:
             if self._process is None:
                 raise WorkerEnded("was stopped")
-            return self._work_through(self._process, jobs)
+            return self._answers(self._process, jobs)
 
     def kill(self) -> None:
         """End the process now, whatever it does, also when it is only just being started."""
@@ -141,13 +158,11 @@ class ParseProcess:
         except (BrokenFrame, OSError, ValueError) as error:
             raise WorkerEnded(_how_it_ended(process)) from error
 
-    def _work_through(
+    def _answers(
         self, process: subprocess.Popen[bytes], jobs: Sequence[Job]
     ) -> list[Feed | Exception]:
-        self._ready = False
         results: list[Feed | Exception] = []
         try:
-            self._hand_over(process, jobs)
             for job in jobs:
                 try:
                     results.append(self._take_answer(process, job))
@@ -164,9 +179,11 @@ class ParseProcess:
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=BUFFER_BYTES,
             stderr=subprocess.DEVNULL,  # what a library complains about is for nobody (H4)
             process_group=0,  # Ctrl-C in the terminal is for the owner, who drains first
         )
+        self.takes_ahead = _widened(process.stdin)
         with self._lock:
             self._process = process
             if self._doomed:  # killed while it was being started
@@ -175,6 +192,7 @@ class ParseProcess:
 
     def _hand_over(self, process: subprocess.Popen[bytes], jobs: Sequence[Job]) -> None:
         pipe = _pipe(process.stdin)
+        self._owed += len(jobs)
         for job in jobs:
             head = {
                 "task": job.task,
@@ -197,10 +215,10 @@ class ParseProcess:
                 case ["entries", packed]:
                     entries.extend(unpack(fields) for fields in packed)
                 case ["done", complete, title, last]:
-                    self._ready = not last
+                    self._owed, self._ready = self._owed - 1, not last
                     return Feed(entries=tuple(entries), complete=complete, title=title)
                 case ["error", name, text, last]:
-                    self._ready = not last
+                    self._owed, self._ready = self._owed - 1, not last
                     raise self._error(name, text, job)
 
     def _error(self, name: str, text: str, job: Job) -> Exception:
@@ -234,6 +252,15 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
     if code == -signal.SIGALRM:
         return "took too long"
     return f"ended its process with {signal.Signals(-code).name}"
+
+
+def _widened(pipe: Any) -> bool:
+    """Make a pipe hold a whole handful, where the system lets us."""
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, MAX_HANDFUL_BYTES)
+    except (AttributeError, OSError):  # not Linux, or too many pipes are wide already
+        return False
+    return True
 
 
 def _pipe(pipe: Any) -> BinaryIO:

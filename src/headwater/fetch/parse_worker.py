@@ -6,6 +6,7 @@ connection, and ends when its input ends, so that it never outlives its owner.
 
 import gc
 import os
+import re
 import resource
 import signal
 import sys
@@ -15,7 +16,14 @@ from typing import Any, BinaryIO
 
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import feed_links
-from headwater.fetch.parse_frames import batches, from_json, read_frame, to_json, write_frame
+from headwater.fetch.parse_frames import (
+    BUFFER_BYTES,
+    batches,
+    from_json,
+    read_frame,
+    to_json,
+    write_frame,
+)
 from headwater.fetch.website import read_page
 from headwater.model import Entry
 from headwater.rules.opml import read_opml
@@ -55,10 +63,13 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
     gc.freeze()
     gc.disable()  # collecting while a document grows is a tenth of the time, and finds nothing
     _send(answers, "ready")
+    answers.flush()
     while (batch := _next_jobs(jobs)) is not None:
         for head, document in batch:
             if not _answer(answers, tasks, head, document, memory):
+                answers.flush()
                 return
+        answers.flush()  # all at once: every piece would wake the owner
         del batch, head, document
         gc.collect()
 
@@ -84,9 +95,8 @@ class _Memory:
         self._status = -1
         with suppress(OSError):  # only Linux tells
             self._status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
-        figures = self._figures()
-        self._code_bytes = figures.get("VmSize", 0) - figures.get("VmData", 0)
-        self._used_at_start = figures.get("VmData", 0)
+        self._used_at_start = self._figure(b"VmData")
+        self._code_bytes = self._figure(b"VmSize") - self._used_at_start
         self._budget = 0
 
     def limit(self, budget: int) -> None:
@@ -105,14 +115,13 @@ class _Memory:
         return self._peak() > self._budget * _RECYCLED_SHARE
 
     def _peak(self) -> int:
-        return self._figures().get("VmPeak", 0) - self._code_bytes
+        return self._figure(b"VmPeak") - self._code_bytes
 
-    def _figures(self) -> dict[str, int]:
+    def _figure(self, name: bytes) -> int:
         if self._status < 0:
-            return {}
-        lines = os.pread(self._status, 4096, 0).decode("ascii", "replace").splitlines()
-        pairs = (line.split(":", 1) for line in lines if line.startswith("Vm"))
-        return {name: int(value.split()[0]) << 10 for name, value in pairs}
+            return 0
+        found = re.search(rb"\b%s:\s*(\d+)" % name, os.pread(self._status, 4096, 0))
+        return int(found[1]) << 10 if found else 0
 
 
 def _answer(
@@ -140,7 +149,7 @@ def _answer(
         if memory.is_spent():
             return _give_up(answers)
         for batch in batches(feed.entries):
-            _send(answers, "entries", batch, flush=False)
+            _send(answers, "entries", batch)
         last = memory.is_large()
         _send(answers, "done", feed.complete, feed.title, last)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -175,17 +184,16 @@ def _read_list(data: bytes, *, most: int, **_: str | None) -> Feed:
     return Feed(entries=tuple(entries), complete=True, title=None)
 
 
-def _send(answers: BinaryIO, *message: object, flush: bool = True) -> None:
+def _send(answers: BinaryIO, *message: object) -> None:
     write_frame(answers, to_json(message))
-    if flush:
-        answers.flush()
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Keep both pipes to ourselves, so that nothing a library prints gets between the frames."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", BUFFER_BYTES)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return sys.stdin.buffer, answers
+    jobs = os.fdopen(os.dup(sys.stdin.fileno()), "rb", BUFFER_BYTES)
+    return jobs, answers
 
 
 def _set_limit(kind: int, value: int) -> None:

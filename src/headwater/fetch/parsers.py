@@ -6,18 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Self, TypeVar
 
-from headwater.batch import Batcher
 from headwater.clock import Clock
-from headwater.errors import HeadwaterError, LocalFault, TooExpensive
+from headwater.errors import LocalFault, TooExpensive
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import FeedLink
+from headwater.fetch.parse_line import ParseLine, Waiting, settle
 from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
 from headwater.model import Entry
 from headwater.rules.opml import Outline, read_opml
 from headwater.rules.urls import masked
 
 _CROWD_SECONDS = 0.005  # documents that come closer than this are many
-_HANDFUL_BYTES = 262_144  # of documents that a worker is given at once
 _MAX_IN_LINE = 128  # documents that wait for the worker, before others are parsed beside it
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
 
@@ -54,12 +53,8 @@ class Parsers:
         self._workers: set[ParseProcess] = set()
         self._idle: list[ParseProcess] = []
         self._closed = False
-        self._together = Batcher(
-            self._parse_together,
-            most=_HANDFUL_BYTES,
-            weight=lambda job: len(job.document),
-            gather_seconds=0,  # the worker's own pace gathers enough
-        )
+        self._line = ParseLine()
+        self._working_off: asyncio.Task[None] | None = None
         self._has_spare_core = spare_core
         self._small_at: float | None = None  # when the last small document came
         # told of every worker that had to go: over its budget, or ended by what it was given
@@ -83,7 +78,7 @@ class Parsers:
             return await self._parse(job)
         if self._comes_alone():
             return parse_feed(data, content_type=content_type, url=url)
-        return await self._together(job)
+        return await self._in_line(job)
 
     async def page(self, data: bytes, *, content_type: str | None, url: str) -> Entry:
         """Read a page; raise NoContent, or TooExpensive where it goes over the budget."""
@@ -118,28 +113,44 @@ class Parsers:
         now, before = self._clock.monotonic(), self._small_at
         self._small_at = now
         is_crowd = before is not None and now - before < _CROWD_SECONDS
-        return not (self._has_spare_core and is_crowd and len(self._together) < _MAX_IN_LINE)
+        return not (self._has_spare_core and is_crowd and len(self._line) < _MAX_IN_LINE)
 
-    async def _parse_together(self, jobs: Sequence[Job]) -> Sequence[Feed | Exception]:
-        """Have one worker parse some documents; each that it does not survive gets its own."""
-        results: list[Feed | Exception] = []
-        if len(jobs) > 1:
+    async def _in_line(self, job: Job) -> Feed:
+        future = self._line.join(job)
+        if self._working_off is None:
+            self._working_off = asyncio.create_task(self._work_off())
+        return await future
+
+    async def _work_off(self) -> None:
+        """Have one worker parse what is in line; each that it does not survive gets its own."""
+        try:
+            while len(self._line):
+                for each in await self._hand_out():
+                    settle([each], [await self._result(each[0])])
+        finally:
+            self._working_off = None
+
+    async def _hand_out(self) -> Sequence[Waiting]:
+        try:
             async with self._slots:
                 worker = self._take_worker()
                 try:
                     await self._within(_START_SECONDS, worker, worker.start)
-                    steps = partial(worker.work_through, jobs)
-                    results = await self._within(self._timeout_seconds, worker, steps)
-                except WorkerEnded:
-                    pass  # it is seen below which of them was to blame
+                    loop, line = asyncio.get_running_loop(), self._line
+                    step = partial(line.work_off, worker, loop)
+                    return await self._within(
+                        self._timeout_seconds, worker, step, progress=lambda: line.handfuls
+                    )
                 finally:
                     self._give_back(worker)
-        for job in jobs[len(results) :]:
-            try:
-                results.append(await self._parse(job))
-            except HeadwaterError as error:
-                results.append(error)
-        return results
+        except Exception:  # noqa: BLE001 - whatever it was: it is seen who is to blame
+            return self._line.take()
+
+    async def _result(self, job: Job) -> Feed | Exception:
+        try:
+            return await self._parse(job)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the document
+            return error
 
     async def _parse(self, job: Job) -> Feed:
         async with self._slots:
@@ -155,13 +166,25 @@ class Parsers:
             finally:
                 self._give_back(worker)
 
-    async def _within(self, seconds: float, worker: ParseProcess, step: Callable[[], T]) -> T:
-        """Run a blocking step of a worker in a thread; killing the worker is what ends it."""
+    async def _within(
+        self,
+        seconds: float,
+        worker: ParseProcess,
+        step: Callable[[], T],
+        progress: Callable[[], int] = lambda: 0,
+    ) -> T:
+        """Run a blocking step of a worker in a thread; killing the worker is what ends it.
+
+        Where there is progress the time begins anew; a worker ends any single document by itself.
+        """
         overdue = False
 
         async def stop_when_overdue() -> None:
             nonlocal overdue
-            await self._clock.sleep(seconds)
+            before = -1
+            while before != progress():
+                before = progress()
+                await self._clock.sleep(seconds)
             overdue = True
             worker.kill()
 

@@ -17,6 +17,7 @@ _BLOCK_NAMES = """
     section select summary table tbody td textarea tfoot th thead title tr ul video
 """
 BLOCKS = frozenset(_BLOCK_NAMES.split())
+_INLINE_NAMES = "a abbr b code em i img small span strong sub sup u"  # the usual ones
 # Their content is never shown as text. `noscript` is not among them: we run no scripts.
 _UNSEEN = ("script", "style", "template", "iframe", "noembed", "noframes")
 _UNSEEN_STARTS = "sStTiInN"  # one look at the next letter spares most tags six comparisons
@@ -43,40 +44,49 @@ _ENDLESS_NUMBER = re.compile(r"&#(?:[0-9]{100,}+|[xX][0-9a-fA-F]{100,}+);?")
 
 
 class _Gaps(dict[str | None, str]):
-    """What stands for a tag of this name: a space for the edge of a block, else a NUL."""
+    """What stands for a tag of this name: a space for the edge of a block, else `inside`."""
+
+    def __init__(self, inside: str) -> None:
+        super().__init__(dict.fromkeys(_INLINE_NAMES.split(), inside))
+        self.update({spelling: " " for name in BLOCKS for spelling in (name, name.upper())})
+        self._inside = inside
 
     def __missing__(self, name: str | None) -> str:
-        return " " if name and name.lower() in BLOCKS else "\0"
+        return " " if name and name.lower() in BLOCKS else self._inside
 
 
-_GAPS = _Gaps(dict.fromkeys("a abbr b code em i img small span strong sub sup u".split(), "\0"))
-_GAPS.update({spelling: " " for name in BLOCKS for spelling in (name, name.upper())})
+_GAPS = _Gaps("")
+# The NUL keeps `&am<b>p;</b>` from turning into a character reference that nobody wrote.
+_GAPS_AMONG_REFERENCES = _Gaps("\0")
 
 
 def html_to_text(html: str) -> str:
     """Answer what a reader sees, on one line with single spaces; never raises (R4, M5, M6)."""
-    text = decoded(_without_markup(html)) if "<" in html or "&" in html else html
-    return one_line(text)
+    gaps = _GAPS
+    if "&" in html:
+        gaps = _GAPS_AMONG_REFERENCES
+    elif "<" not in html:
+        return one_line(html)
+    return one_line(decoded(_without_markup(html, gaps)))
 
 
 def one_line(text: str) -> str:
     """Collapse whitespace to single spaces and make the text storable (R4, M6)."""
-    if "  " not in text and text.isprintable():  # printable: no other whitespace, no control
+    if text.isprintable():  # no whitespace but spaces, no control
+        while "  " in text:  # every time half as many are left
+            text = text.replace("  ", " ")
         return text.strip(" ")
     line = " ".join(text.split())
     return line if line.isprintable() else storable_line(line)
 
 
-def _without_markup(html: str) -> str:
-    """Put a space for the edge of a block, and a NUL for other markup.
-
-    The NUL keeps `&am<b>p;</b>` from turning into a character reference that nobody wrote.
-    """
+def _without_markup(html: str, gaps: _Gaps) -> str:
+    """Put a gap for every piece of markup."""
     head = _HEAD.match(html)
     if head is not None:
         html = html[head.end() :]
     pieces: list[str | None] = _MARKUP.split(html)  # text, name, text, name, ..., text
-    pieces[1::2] = map(_GAPS.__getitem__, pieces[1::2])
+    pieces[1::2] = map(gaps.__getitem__, pieces[1::2])
     return "".join(pieces)  # type: ignore[arg-type]  # the names were the only None
 
 
@@ -85,4 +95,4 @@ def decoded(text: str) -> str:
     if "&" in text:
         # decimal numbers beyond a limit make int() raise, and no character is that far out
         text = character_references.unescape(_ENDLESS_NUMBER.sub("\ufffd", text))
-    return text.replace("\0", "")
+    return text.replace("\0", "") if "\0" in text else text

@@ -1,7 +1,6 @@
 """Which element of a feed says what: names and namespaces, matched leniently (R1)."""
 
 from enum import StrEnum
-from typing import NamedTuple
 
 
 class Fact(StrEnum):
@@ -17,13 +16,9 @@ class Fact(StrEnum):
     NOTHING = "nothing"
 
 
-class Meaning(NamedTuple):
-    """A fact and how much the element's word counts; the lowest rank wins."""
-
-    fact: Fact
-    rank: int = 0
-    atom: bool = False  # text follows Atom's `type`, and links are attributes
-
+# A fact, how much the element's word counts (the lowest rank wins), and whether it is Atom's:
+# then text follows its `type`, and links are attributes.
+Meaning = tuple[Fact, int, bool]
 
 XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
@@ -132,7 +127,7 @@ def meaning(tag: str, prefix: str | None) -> Meaning:
         prefix, _, name = name.partition(":")
     family = _family(uri[1:], prefix)
     fact, rank = _WORDS.get(family, {}).get(name.lower(), (Fact.NOTHING, 0))
-    return Meaning(fact, rank, atom=family == "atom")
+    return fact, rank, family == "atom"
 
 
 def local(tag: str) -> str:

@@ -1,10 +1,10 @@
 """RSS, RDF, Atom and CDF documents -> drafts of entries (R1, R4, R6; M1, M2)."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
-from typing import Protocol
 from urllib.parse import urljoin
 
 from lxml import etree
@@ -18,12 +18,13 @@ from headwater.fetch.drafts import (
     is_web_url,
     near,
 )
-from headwater.fetch.fragments import author_text, body_text, title_text
+from headwater.fetch.fragments import author_text, element_text
 from headwater.fetch.repair import FEED_ROOTS, repaired, short_namespaces, windows_characters
 from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
 from headwater.fetch.vocabulary import RDF_ABOUT, XML_BASE, Fact, Meaning, local, meaning
 from headwater.rules.urls import MAX_URL_LENGTH, url_host
 
+_TITLE, _BODY, _LINK, _ID, _DATE, _AUTHOR, _GROUP, _NOTHING = Fact
 _ENTRIES = frozenset({"item", "entry"})
 _CONTAINERS = frozenset({"rss", "rdf", "feed", "channel", "items"})
 _MAX_CONTAINERS = 4  # how deep entries are looked for
@@ -31,15 +32,9 @@ _USELESS_LINKS = frozenset(
     {"enclosure", "edit", "edit-media", "replies", "hub", "next", "prev", "search", "license"}
 )
 
-Found = tuple[int, etree._Element, Meaning]
+_HAS_BASE = re.compile(rb"xml:base")  # twice as quick as `in`, for so long a text
 
-
-class TextOf(Protocol):
-    """How the text of an element is read."""
-
-    def __call__(self, element: etree._Element, *, atom: bool) -> str:
-        """Answer plain text."""
-        ...
+Found = tuple[int, etree._Element, bool]  # rank, where, whether it is Atom's
 
 
 def read_xml(data: bytes, url: str) -> Reading | None:
@@ -48,7 +43,7 @@ def read_xml(data: bytes, url: str) -> Reading | None:
     root, complete = _tree(data)
     if root is None:
         return None
-    reader = _Reader(root, url, has_bases=b"xml:base" in data)
+    reader = _Reader(root, url, has_bases=_HAS_BASE.search(data) is not None)
     drafts = [reader.draft(element) for element in _entry_elements(root)]
     if not drafts and local(root.tag) not in FEED_ROOTS:
         return None
@@ -110,6 +105,7 @@ class _Reader:
         self._site: str | None = None  # where links of RSS start if a relay serves the feed
         self._has_bases = has_bases
         self._meanings: dict[str, Meaning] = {}
+        self._people: dict[str, str] = {}  # an author's name is in every entry
         for part in (root, *(child for child in root if local(child.tag) == "channel")):
             self._read_head(part)
 
@@ -117,58 +113,58 @@ class _Reader:
         """Read one entry in a single walk over its children."""
         found: dict[Fact, list[Found]] = {}
         self._gather(element, found, depth=2)
-        dates = found.get(Fact.DATE, [])
-        dates.reverse()  # of two that count alike, the later one corrects the first
-        for candidates in found.values():
+        for fact, candidates in found.items():
             if len(candidates) > 1:
+                if fact is _DATE:
+                    candidates.reverse()  # of two that count alike, the later corrects the first
                 candidates.sort(key=itemgetter(0))
-        ids = found.get(Fact.ID, ())
+        ids = found.get(_ID, ())
         return Draft(
-            id=self._id(element, ids),
-            title=_first_text(found.get(Fact.TITLE, ()), title_text),
-            link=self._link(element, found.get(Fact.LINK, ()), ids),
-            published_at=_first_date(element, dates),
-            author=_first_author(found.get(Fact.AUTHOR, ())),
-            body=_first_text(found.get(Fact.BODY, ()), body_text),
+            self._id(element, ids),
+            _first_text(found.get(_TITLE, ()), short=True),
+            self._link(element, found.get(_LINK, ()), ids),
+            _first_date(element, found.get(_DATE, ())),
+            self._author(found.get(_AUTHOR, ())),
+            _first_text(found.get(_BODY, ()), short=False),
         )
 
     def _read_head(self, channel: etree._Element) -> None:
         for child in channel:
-            told = self._meaning(child)
-            if told.fact is Fact.TITLE and not self.title:
-                self.title = storable_line(title_text(child, atom=told.atom), MAX_TITLE_LENGTH)
-            elif told.fact is Fact.LINK and not told.atom and self._site is None:
+            fact, _, atom = self._meanings.get(child.tag) or self._learn(child)
+            if fact is _TITLE and not self.title:
+                text = element_text(child, atom=atom, short=True)
+                self.title = storable_line(text, MAX_TITLE_LENGTH)
+            elif fact is _LINK and not atom and self._site is None:
                 site = (child.text or "").strip()
                 if is_web_url(site) and len(site) <= MAX_URL_LENGTH:
                     self._site = site if url_host(site) != url_host(self.url) else None
             elif local(child.tag) in _ENTRIES:
                 break
 
-    def _meaning(self, element: etree._Element) -> Meaning:
-        tag = element.tag
-        told = self._meanings.get(tag)
-        if told is None:
-            told = self._meanings[tag] = meaning(tag, element.prefix)
+    def _learn(self, element: etree._Element) -> Meaning:
+        told = self._meanings[element.tag] = meaning(element.tag, element.prefix)
         return told
 
     def _gather(
         self, element: etree._Element, found: dict[Fact, list[Found]], *, depth: int
     ) -> None:
+        known = self._meanings.get
         for child in element:
-            told = self._meaning(child)
-            if told.fact is Fact.NOTHING:
-                continue
-            if told.fact is not Fact.GROUP:
-                found.setdefault(told.fact, []).append((told.rank, child, told))
-            elif depth:
-                self._gather(child, found, depth=depth - 1)
+            fact, rank, atom = known(child.tag) or self._learn(child)
+            if fact in found:
+                found[fact].append((rank, child, atom))
+            elif fact is _GROUP:
+                if depth:
+                    self._gather(child, found, depth=depth - 1)
+            elif fact is not _NOTHING:
+                found[fact] = [(rank, child, atom)]
 
     def _id(self, element: etree._Element, ids: Sequence[Found]) -> str | None:
-        for _, child, told in ids:
+        for _, child, atom in ids:
             text = (child.text or "").strip()
             if not text:
                 continue
-            if self._has_bases and told.atom and _bases(child):
+            if self._has_bases and atom and _bases(child):
                 return absolute_link(text, self._base(child, by_site=False)) or text
             return text
         return element.get(RDF_ABOUT)
@@ -177,10 +173,10 @@ class _Reader:
         self, element: etree._Element, links: Sequence[Found], ids: Sequence[Found]
     ) -> str | None:
         best: tuple[int, etree._Element, str, bool] | None = None
-        for rank, child, told in links:
+        for rank, child, atom in links:
             target = _target(child)
             if target and (best is None or rank + target[1] < best[0]):
-                best = (rank + target[1], child, target[0], told.atom)
+                best = (rank + target[1], child, target[0], atom)
         if best is not None:
             return absolute_link(best[2], self._base(best[1], by_site=not best[3]))
         for _, child, _ in ids:
@@ -189,6 +185,16 @@ class _Reader:
             if permanent or is_web_url(text):
                 return absolute_link(text, self._base(child, by_site=True))
         return absolute_link(element.get("HREF") or element.get(RDF_ABOUT), self.url)
+
+    def _author(self, found: Sequence[Found]) -> str | None:
+        for _, element, _ in found:
+            text = element.text or ""
+            name = author_text(element) if len(element) else self._people.get(text)
+            if name is None:
+                name = self._people[text] = author_text(element)
+            if name:
+                return name
+        return None
 
     def _base(self, element: etree._Element, *, by_site: bool) -> str:
         bases = _bases(element) if self._has_bases else ()
@@ -220,6 +226,9 @@ def _step(base: str, step: str) -> str:
 
 def _target(element: etree._Element) -> tuple[str, int] | None:
     """Where a link points and how far it is from being the entry's own; None: not at all."""
+    if not element.items():
+        target = (element.text or "").strip()
+        return (target, 0) if target else None
     relation = (element.get("rel") or "alternate").strip().lower().rpartition("/")[2]
     if relation in _USELESS_LINKS:
         return None
@@ -230,9 +239,9 @@ def _target(element: etree._Element) -> tuple[str, int] | None:
     return (target, distance) if target else None
 
 
-def _first_text(found: Sequence[Found], text_of: TextOf) -> str:
-    for _, element, told in found:
-        text = text_of(element, atom=told.atom)
+def _first_text(found: Sequence[Found], *, short: bool) -> str:
+    for _, element, atom in found:
+        text = element_text(element, atom=atom, short=short)
         if text:
             return text
     return ""
@@ -246,11 +255,3 @@ def _first_date(element: etree._Element, found: Sequence[Found]) -> datetime | N
             return moment
     modified = element.get("LASTMOD")  # CDF
     return parse_date(modified) if modified else None
-
-
-def _first_author(found: Sequence[Found]) -> str | None:
-    for _, element, _ in found:
-        name = author_text(element)
-        if name:
-            return name
-    return None

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headwater.model import EPOCH, Entry, LateKeys, Post, SkipReason, Source, SourceType, Subject
+from headwater.model import (
+    EPOCH,
+    Entry,
+    LateKeys,
+    Post,
+    SkipReason,
+    Source,
+    SourceType,
+    Subject,
+    light,
+)
 from headwater.rules.policy import Policy
 
 MARK_LENGTH = 32  # hex digits of a hash that are remembered for ever: 16 bytes (D1)
@@ -16,7 +26,7 @@ _KEY_LENGTH = 16
 _MAX_SEEN_KEYS = 5000  # of one date; beyond that "later than" is strict again (R2)
 
 
-@dataclass(frozen=True, slots=True)
+@light
 class Candidate:
     """An entry that is new by its date, with what tells whether it was stored before."""
 

@@ -6,6 +6,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -339,10 +341,11 @@ def _chunks(rows: Sequence[Params], names: Sequence[str]) -> Iterator[tuple[str,
     """Cut rows into statements' worth: the places to bind, and the values bound there."""
     most = max(_VALUES_PER_STATEMENT // len(names), 1)
     place = f"({', '.join('?' * len(names))})"
+    values_of = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
     first = 0
     while first < len(rows):
         left = min(len(rows) - first, most)
         size = next(size for size in _CHUNK_SIZES if size <= left)
-        chunk = rows[first : first + size]
-        yield ", ".join([place] * size), [row[name] for row in chunk for name in names]
+        values = chain.from_iterable(map(values_of, rows[first : first + size]))
+        yield ", ".join([place] * size), list(values)
         first += size
