@@ -46,6 +46,7 @@ _STATEMENTS = (
 )  # fmt: skip
 # of the transactions that record polls, their beginning and their end
 POINTS = (*_CALLS, "begin", "commit", "cleanup", "aggregation", "migration")
+WHENS = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,25 @@ from tests.crash.doomed import Plan
 from tests.crash.door import Door
 from tests.crash.nest import Hatched, Nest
 from tests.crash.web import GrowingFeed, some_feeds, web_of_feeds
+from tests.hostile.memory import run_delays
 
 DEADLINE_SECONDS = 200.0  # a service that has not polled by then never will
-_NOT_YET = (0.0, 0.0)
 _AGED = "8 * 86400000"
 _SOURCES = "/api/users/default/podcasts/default/sources"
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """How long a service took from its start to its first request."""
+
+    seconds: float  # by the clock
+    work: float  # of processor time
+    starved: float  # that its threads were ready to run and no processor was free
+
+    @property
+    def undisturbed(self) -> float:
+        """By the clock, had it had a processor whenever it wanted one."""
+        return max(self.seconds - self.starved, self.work)
 
 
 @dataclass(slots=True)
@@ -33,8 +47,7 @@ class Round:
     plan: Plan
     reached: bool = False  # it died where the plan wanted it
     cold: bool = False  # a process of its own from the very start
-    resumed: float | None = None  # seconds from the start to the first request
-    worked: float = 0.0  # seconds of processor time until then
+    resumed: Resumed | None = None
     findings: list[Finding] = field(default_factory=list)
     stuck: list[Finding] = field(default_factory=list)  # what the end before this one left behind
 
@@ -52,7 +65,8 @@ class Life:
     door: Door = field(init=False)
     gate: asyncio.Event = field(default_factory=asyncio.Event)  # closed, the web answers nobody
     _process: Hatched | None = None
-    _first_asked: tuple[float, float] = _NOT_YET  # when, and after how much work
+    _began: float = 0.0  # when the service was started
+    _round: Round | None = None
     sent_keys: list[str] = field(default_factory=list)
     told_keys: int = 0
     _usual_seconds: float = 0.5  # from a start to the first request
@@ -114,7 +128,7 @@ class Life:
         """Let news come in, start, let it poll, kill it, and look at what is left."""
         by_tick, by_hand = await asyncio.to_thread(self._arrange, plan)
         done = Round(plan, cold=plan.point == "at rest" and self.rng.random() < 0.3)
-        began, self._first_asked = time.monotonic(), _NOT_YET
+        self._began, self._round = time.monotonic(), done
         process = self._process = await self._start(done)
         watching: asyncio.Future[None] = asyncio.create_task(
             self._watch(process, plan, by_tick, by_hand)
@@ -133,22 +147,21 @@ class Life:
             done.stuck.append(Finding("stuck", str(trouble)))
         elif isinstance(trouble, Exception):
             raise trouble
-        at, done.worked = self._first_asked
-        if at:
-            done.resumed = at - began
-            if not done.cold:
-                self._usual_seconds = done.resumed
+        if done.resumed is not None and not done.cold:
+            self._usual_seconds = done.resumed.seconds
         polled = by_tick if plan.point == "at rest" and not done.stuck else ()
         done.findings = await asyncio.to_thread(self._look, polled)
         return done
 
     def _notice(self) -> None:
         """Remember when the first request came, and what it took to get there."""
-        if self._first_asked is _NOT_YET and self._process is not None:
+        if self._round is not None and self._round.resumed is None and self._process is not None:
+            seconds, pid = time.monotonic() - self._began, self._process.pid
             with contextlib.suppress(OSError):
-                stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2]
-                ticks = sum(map(int, stat.split()[11:13]))
-                self._first_asked = (time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"))
+                stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+                work = sum(map(int, stat.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+                starved = max(run_delays(pid).values(), default=0) / 1e9
+                self._round.resumed = Resumed(seconds, work, starved)
 
     def orphans(self) -> list[int]:
         """Processes that still are where a killed service was."""

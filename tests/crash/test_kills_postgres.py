@@ -7,10 +7,10 @@ import pytest
 
 from tests.crash.books import Books
 from tests.crash.nest import nest
-from tests.crash.rounds import RESUME_SECONDS, Tally, run_rounds
+from tests.crash.rounds import RESUME_SECONDS, Tally, middle, run_rounds
 
 pytestmark = [pytest.mark.system, pytest.mark.postgres, pytest.mark.timeout(900)]
-ROUNDS = 50
+ROUNDS = 60
 
 
 async def test_k1_k2_killed_again_and_again_it_loses_doubles_and_forgets_nothing(
@@ -25,6 +25,7 @@ async def test_k1_k2_killed_again_and_again_it_loses_doubles_and_forgets_nothing
     print(told)
     assert tally.total == ROUNDS
     assert tally.stories == [], told
-    assert tally.reached.total() > ROUNDS / 2, told
-    # wall time is the machine's business; this is a tenth of it where nobody else works
-    assert max(work for _, work in tally.warm) < RESUME_SECONDS, told
+    assert not tally.unreached, told  # it did die in the places that are meant
+    # by the clock alone it would be the machine's business; `python -m tests.crash` tells that, too
+    assert middle(one.undisturbed for one in tally.warm) < RESUME_SECONDS, told
+    assert max(one.work for one in tally.warm) < RESUME_SECONDS, told

@@ -32,6 +32,7 @@ class Exchange:
     refused: str  # an address the service may not visit, with the port of a witness
     is_elsewhere: bool = False
     request: str = ""
+    pem: str = ""  # key and certificate of a row that speaks TLS by hand
 
     @property
     def target(self) -> str:
@@ -54,6 +55,8 @@ class Exchange:
     async def send(self, *pieces: bytes) -> None:
         """Send, and wait until the other side takes more."""
         for piece in pieces:
+            if self.writer.is_closing():  # behind TLS, nobody else would say so
+                raise ConnectionResetError
             self.writer.write(piece)
             self.seen.sent += len(piece)
             await self.writer.drain()

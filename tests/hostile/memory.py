@@ -1,33 +1,64 @@
-"""How much memory a process and its children take, looked at again and again."""
+"""What a process and its children take of memory, and wait for processors, looked at for ever."""
 
 import contextlib
 import os
 import threading
+import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOOK_SECONDS = 0.03
 _RECENT_LOOKS = 70  # about two seconds
+_NEW_PARSER = 40.0  # megabytes, before it is given anything
 
 
 @dataclass(frozen=True)
 class Megabytes:
-    """Resident memory of a process by itself, and with all it has started."""
+    """By how much a process has grown by itself, and with all it has started."""
 
     own: float
     tree: float
 
-    def __sub__(self, other: "Megabytes") -> "Megabytes":
-        return Megabytes(self.own - other.own, self.tree - other.tree)
+
+@dataclass(frozen=True)
+class Use:
+    """Resident megabytes of a process and of those it has started."""
+
+    own: float
+    parsers: Mapping[int, float]  # by process
+
+    def grown_from(self, before: "Use") -> Megabytes:
+        """By how much it is more; who was not there before counts from what a new one takes."""
+        parsers = self.parsers.items()
+        grown = sum(used - before.parsers.get(pid, _NEW_PARSER) for pid, used in parsers)
+        return Megabytes(self.own - before.own, self.own - before.own + grown)
 
 
-NO_MEGABYTES = Megabytes(0, 0)
+@dataclass(frozen=True)
+class Look:
+    """What was seen at one moment."""
+
+    at: float  # on the monotonic clock
+    use: Use
+    waited: float  # seconds since the look before that the service waited for a processor
+    parser_waited: float  # seconds that one of its parsers did
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What was spent between two moments."""
+
+    seconds: float
+    starved: float  # seconds that threads were ready meanwhile and no processor free
+    parser_starved: float  # those of the parsers
+    grown: Megabytes
 
 
 class MemoryWatch:
-    """A thread that remembers the most memory since it was last asked.
+    """A thread that looks again and again, and remembers what it saw.
 
     It also adds up how long threads that were ready to run had to wait for a processor: so late
     can anything be on this machine, whoever it belongs to.
@@ -35,7 +66,7 @@ class MemoryWatch:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._most = NO_MEGABYTES
+        self._looks: list[Look] = []
         self.machine_late = 0.0
         self._delays: dict[str, int] = {}  # nanoseconds, by thread
         self._recent: deque[float] = deque(maxlen=_RECENT_LOOKS)
@@ -50,37 +81,44 @@ class MemoryWatch:
         self._ended.set()
         self._thread.join()
 
-    def now(self) -> Megabytes:
-        """What is used at this moment, which the count of the most begins anew with."""
-        self._most = memory_of(self._pid)
-        return self._most
+    def now(self) -> Use:
+        """What is used at this moment."""
+        parsers = {child: _resident(child) for child in _children(self._pid)}
+        return Use(_resident(self._pid), parsers)
 
-    def most(self) -> Megabytes:
-        """The most of either since `now` was asked."""
-        self._look()
-        return self._most
+    def since(self, began: float, before: Use) -> Cost:
+        """What was spent from a moment on the monotonic clock until now."""
+        ended, now = time.monotonic(), self.now()
+        looks = [look for look in self._looks if began <= look.at <= ended]
+        grown = [use.grown_from(before) for use in (now, *(look.use for look in looks))]
+        parser_starved = sum(look.parser_waited for look in looks)
+        return Cost(
+            ended - began,
+            sum(look.waited for look in looks) + parser_starved,
+            parser_starved,
+            Megabytes(max(one.own for one in grown), max(one.tree for one in grown)),
+        )
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
-            self._look()
-            self._look_at_delays()
+            waited = self._waited(self._pid)
+            self._recent.append(waited)
+            self.machine_late = max(self.machine_late, sum(self._recent))
+            use = self.now()
+            parsers = max(map(self._waited, use.parsers), default=0.0)
+            self._looks.append(Look(time.monotonic(), use, waited, parsers))
 
-    def _look(self) -> None:
-        most, found = self._most, memory_of(self._pid)
-        self._most = Megabytes(max(most.own, found.own), max(most.tree, found.tree))
+    def _waited(self, pid: int) -> float:
+        """How long a process may have stood still for want of a processor since the last look.
 
-    def _look_at_delays(self) -> None:
-        """Note how long the loop may have stood still for want of a processor since the last look.
-
-        That is what its own thread waited for one, and the one that waited longest beside it: it
-        may have had the interpreter's lock meanwhile.
+        That is what its own thread waited for one, and those that waited longest beside it: they
+        may have had the interpreter's lock meanwhile, one after another.
         """
         waited: list[int] = []
-        for thread, delay in run_delays(self._pid).items():
+        for thread, delay in run_delays(pid).items():
             waited.append(delay - self._delays.get(thread, delay))
             self._delays[thread] = delay
-        self._recent.append(sum(sorted(waited)[-2:]) / 1e9)
-        self.machine_late = max(self.machine_late, sum(self._recent))
+        return sum(sorted(waited)[-3:]) / 1e9
 
 
 def run_delays(pid: int) -> dict[str, int]:
@@ -94,16 +132,6 @@ def run_delays(pid: int) -> dict[str, int]:
     return found
 
 
-def memory_of(pid: int) -> Megabytes:
-    """What a process uses now."""
-    return Megabytes(_resident(pid) / 1e6, tree_bytes(pid) / 1e6)
-
-
-def tree_bytes(pid: int) -> int:
-    """Resident bytes of a process and its children."""
-    return _resident(pid) + sum(tree_bytes(child) for child in _children(pid))
-
-
 def _children(pid: int) -> list[int]:
     """What each of its threads has started; none where it ends while it is looked at."""
     found: list[int] = []
@@ -115,7 +143,8 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _resident(pid: int) -> int:
+def _resident(pid: int) -> float:
+    """In megabytes."""
     with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    return 0
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 1e6
+    return 0.0

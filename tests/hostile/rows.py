@@ -15,12 +15,14 @@ from tests.hostile import (
     redirects,
     sizes,
     texts,
+    tls,
     transport,
 )
 from tests.hostile.table import Misbehaviour
 
 TOPICS = {
     "transport": transport.ROWS,
+    "tls": tls.ROWS,
     "heads": heads.ROWS,
     "redirects": redirects.ROWS,
     "compression": compression.ROWS,
@@ -37,6 +39,7 @@ ROWS: tuple[Misbehaviour, ...] = tuple(chain.from_iterable(TOPICS.values()))
 ALLOWED = "127.16.0.0/15"  # the networks that the service may visit
 HEALTHY = "127.17.255.1"
 FLOOD = tuple(f"127.17.200.{n}" for n in range(1, 65))  # all send as much as they may
+FLOOD_ROWS = tuple(row for row in markup.ROWS if row.heavy)[-8:]  # what some of them send
 CONTROL = "127.18.0.1"  # where the web tells what it saw
 WITNESSES = ("127.200.0.1", "127.0.0.1", "::1")
 

@@ -80,9 +80,10 @@ class Misbehaviour:
     secrets: tuple[str, ...] = ()  # which no log line, error or history may hold
     sight: Callable[[Sight], bool] | None = None
     seconds: float = 30  # the longest that one poll may take, from asked to stored
-    megabytes: int = 150  # by which memory may grow (H1)
-    heavy: bool = False  # its memory and time are measured while nothing else is polled
-    listens: str = "http"  # http, tls, nobody, full (a queue that nobody empties)
+    megabytes: int = 150  # by which the service and its parsers may grow meanwhile (H1)
+    heavy: bool = False  # it is polled while no other row is
+    # http, bare, nobody, full (a queue that nobody empties), or how it speaks TLS
+    listens: str = "http"
     at_accept: bool = False  # it does not wait for a request
     elsewhere: bool = False  # it has a second host
     settles: bool = False  # its connections end before it is polled again

@@ -6,12 +6,13 @@ is the whole program, with everything at once.
 
 import asyncio
 import re
+from collections.abc import Callable
 from itertools import chain
 
 import pytest
 
-from tests.hostile.judge import faults
-from tests.hostile.rows import ROWS, TOPICS
+from tests.hostile.judge import faults, is_excused
+from tests.hostile.rows import FLOOD_ROWS, ROWS, TOPICS
 from tests.hostile.run import AT_ONCE, Run, run_matrix
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -22,62 +23,71 @@ _CASES = [
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-@pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-)
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The matrix on one database; SQLite takes the heavy rows one at a time, to measure each."""
-    is_postgres = request.param == "postgres"
-    url = request.getfixturevalue("postgres_url")() if is_postgres else None
-    folder = tmp_path_factory.mktemp(request.param)
-    return asyncio.run(run_matrix(folder, url, alone=not is_postgres))
+class Matrix:
+    """What must come of the matrix, on whichever database."""
+
+    @pytest.mark.parametrize("index", _CASES)
+    def test_every_misbehaviour_comes_to_what_it_must(self, run: Run, index: int) -> None:
+        assert not faults(ROWS[index], run.results[index])
+
+    def test_h3_a_healthy_source_does_not_notice(self, run: Run) -> None:
+        seconds = sorted(seconds for seconds, _ in run.healthy)
+        assert len(seconds) >= 5
+        assert all(outcome["newPosts"] == 1 for _, outcome in run.healthy), run.healthy
+        late = run.machine_late  # nobody here is to blame for that
+        assert seconds[len(seconds) // 2] < 1 + late
+        assert sorted(run.api_seconds)[len(run.api_seconds) // 2] < 1 + late
+
+    def test_h2_the_event_loop_is_never_held_up(self, run: Run) -> None:
+        assert run.stalls["+Inf"] > 20, "nobody looked"
+        assert run.worst_stall <= 0.25 + run.machine_late, run.stalls
+
+    def test_h2_parsers_are_in_time_but_for_want_of_a_processor(self, run: Run) -> None:
+        assert sum(map(is_excused, run.results)) <= 3
+
+    def test_h1_memory_stays_bounded_for_one_and_for_many(self, run: Run) -> None:
+        """What each row takes is judged with the rest of it; one alone may take more (M8)."""
+        assert [row.ids for row in ROWS if row.megabytes > 150] == ["M8"]
+        assert all(result.costs for result in run.results), "nobody saw what it cost"
+        assert run.grown_at_once.tree <= 400, f"{AT_ONCE} at once"
+
+    def test_h1_memory_stays_bounded_for_many_that_send_all_they_may(self, run: Run) -> None:
+        told, beyond = run.flood[: len(FLOOD_ROWS)], run.flood[len(FLOOD_ROWS) :]
+        assert {outcome.get("failureKind") for outcome in told} <= {None, "parse"}
+        assert {outcome.get("failureKind") for outcome in beyond} <= {"parse"}
+        assert run.grown_by_flood.tree <= 400
+
+    def test_h4_nothing_ends_or_restarts_the_service(self, run: Run) -> None:
+        assert run.exit_code == 0
+        assert "Traceback" not in run.log
+        assert run.log.count("[Polling] failed") >= 100
+
+    def test_n3_nobody_came_to_an_address_that_is_refused(self, run: Run) -> None:
+        assert run.witnessed == 0
+
+    def test_u6_u7_the_log_holds_no_secret_and_one_printable_line_per_event(self, run: Run) -> None:
+        told = [secret for row in ROWS for secret in row.secrets if secret in run.log]
+        assert not told
+        assert not _CONTROL.search(run.log)
 
 
-@pytest.mark.parametrize("index", _CASES)
-def test_every_misbehaviour_comes_to_what_it_must(run: Run, index: int) -> None:
-    found = faults(ROWS[index], run.results[index], machine_late=run.machine_late)
-    assert not found
+class TestOnSqlite(Matrix):
+    """A file."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def run(cls, tmp_path_factory: pytest.TempPathFactory) -> Run:
+        return asyncio.run(run_matrix(tmp_path_factory.mktemp("sqlite"), None))
 
 
-def test_h3_a_healthy_source_does_not_notice(run: Run) -> None:
-    seconds = sorted(seconds for seconds, _ in run.healthy)
-    assert len(seconds) >= 5
-    assert all(outcome["newPosts"] == 1 for _, outcome in run.healthy), run.healthy
-    late = run.machine_late  # nobody here is to blame for that
-    assert seconds[len(seconds) // 2] < 1 + late
-    assert sorted(run.api_seconds)[len(run.api_seconds) // 2] < 1 + late
+@pytest.mark.postgres
+class TestOnPostgres(Matrix):
+    """A server."""
 
-
-def test_h2_the_event_loop_is_never_held_up(run: Run) -> None:
-    assert run.stalls["+Inf"] > 20, "nobody looked"
-    assert run.worst_stall <= 0.25 + run.machine_late, run.stalls
-
-
-def test_h1_memory_stays_bounded_for_one_and_for_many(run: Run) -> None:
-    assert run.grown_alone.own <= 150
-    # parsers have a budget each (H2)
-    assert run.grown_at_once.own <= 400, f"{AT_ONCE} at once"
-
-
-def test_h1_memory_stays_bounded_for_many_that_send_all_they_may(run: Run) -> None:
-    assert {outcome["failureKind"] for outcome in run.flood} <= {"parse"}
-    assert run.grown_by_flood.tree <= 400
-
-
-def test_h4_nothing_ends_or_restarts_the_service(run: Run) -> None:
-    assert run.exit_code == 0
-    assert "Traceback" not in run.log
-    assert run.log.count("[Polling] failed") >= 100
-
-
-def test_n3_nobody_came_to_an_address_that_is_refused(run: Run) -> None:
-    assert run.witnessed == 0
-
-
-def test_u6_u7_the_log_holds_no_secret_and_one_printable_line_per_event(run: Run) -> None:
-    told = [secret for row in ROWS for secret in row.secrets if secret in run.log]
-    assert not told
-    assert not _CONTROL.search(run.log)
+    @pytest.fixture(scope="class")
+    @classmethod
+    def run(cls, postgres_url: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Run:
+        return asyncio.run(run_matrix(tmp_path_factory.mktemp("postgres"), postgres_url()))
 
 
 def test_the_table_has_a_row_for_every_line_that_a_source_can_break() -> None:

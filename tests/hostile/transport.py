@@ -36,11 +36,6 @@ async def smtp(ex: Exchange) -> None:
     await ex.silence()
 
 
-async def tls_alert(ex: Exchange) -> None:
-    await ex.reader.read(1)
-    await ex.send(b"\x15\x03\x03\x00\x02\x02\x28")
-
-
 def after(opening: bytes, piece: bytes, seconds: float, times: int = 200):
     """A host that sends an opening and then drips."""
 
@@ -202,13 +197,4 @@ ROWS = (
     row("not modified with a body", "N11", head(status="304 Not Modified") + FEED,
         Unchanged(304), Unchanged(304)),
     row("http 1.0 without length", "P8", b"HTTP/1.0 200 OK\r\n\r\n" + FEED, Stored(1, (GOOD,))),
-    row("self-signed certificate", "N14 F1", answer(FEED), Failed("TLS"),
-        listens="tls", url="{secure}/feed"),
-    row("no tls behind https", "N14 F1", answer(FEED), Failed("TLS"), url="{secure}/feed",
-        at_accept=True),
-    row("tls alert at hello", "N14 F1", tls_alert, Failed("TLS"), url="{secure}/feed",
-        at_accept=True),
-    row("tls handshake never ends", "N7 N14", say_nothing, LATE, url="{secure}/feed",
-        at_accept=True),
-    row("tls where http was asked", "F1", answer(FEED), NO_HTTP, listens="tls"),
 )  # fmt: skip

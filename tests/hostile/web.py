@@ -1,31 +1,33 @@
 """The hostile web: one process, a loopback host of its own for every row of the table.
 
-`python -m tests.hostile.web` prints its port when all hosts listen, tells at CONTROL what they
-saw, and ends with its standard input.
+`python -m tests.hostile.web FOLDER` prints its port when all hosts listen, tells at CONTROL what
+they saw, and ends with its standard input. Who is to be trusted is in FOLDER/ca.pem.
 """
 
 import asyncio
 import contextlib
-import datetime as dt
 import inspect
-import ipaddress
 import json
 import socket
 import ssl
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
+from tests.hostile.certificates import Authority
 from tests.hostile.exchange import Exchange, Seen, answer
-from tests.hostile.rows import CONTROL, FLOOD, ROWS, WITNESSES, address, second_address
+from tests.hostile.rows import (
+    CONTROL,
+    FLOOD,
+    FLOOD_ROWS,
+    ROWS,
+    WITNESSES,
+    address,
+    second_address,
+)
 from tests.hostile.sizes import LIMIT
 from tests.hostile.table import Misbehaviour
 
@@ -38,11 +40,11 @@ Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 class HostileWeb:
     """All hosts, and what they saw."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, folder: Path) -> None:
         self.port = port
         self.seen = [Seen() for _ in ROWS]
         self.witnessed = 0
-        self._tls = _self_signed()
+        self._authority = Authority(folder)
         self._owned = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> "HostileWeb":
@@ -51,19 +53,20 @@ class HostileWeb:
         for host in WITNESSES:
             await self._listen(host, self._witness)
         await self._listen(CONTROL, self._tell)
-        for host in FLOOD:
-            await self._listen(host, _flood)
+        for number, host in enumerate(FLOOD):
+            await self._listen(host, partial(_flood, _flood_document(number)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._owned.aclose()
 
     async def _open(self, index: int, misbehaviour: Misbehaviour) -> None:
-        if misbehaviour.listens == "full":
-            self._owned.enter_context(_full_queue(address(index), self.port))
-        elif misbehaviour.listens != "nobody":
-            tls = self._tls if misbehaviour.listens == "tls" else None
-            await self._listen(address(index), partial(self._converse, index, False), tls)
+        host, how = address(index), misbehaviour.listens
+        if how == "full":
+            self._owned.enter_context(_full_queue(host, self.port))
+        elif how != "nobody":
+            tls = self._authority.context(how, host) if how.startswith("tls") else None
+            await self._listen(host, partial(self._converse, index, False), tls)
         if misbehaviour.elsewhere:
             await self._listen(second_address(index), partial(self._converse, index, True))
 
@@ -93,6 +96,9 @@ class HostileWeb:
             refused=f"{WITNESSES[0]}:{self.port}",
             is_elsewhere=is_elsewhere,
         )
+        if misbehaviour.listens == "bare":
+            host = address(index)
+            exchange.pem = str(self._authority.written(self._authority.vouched(host), host))
         try:
             while await self._exchanged(misbehaviour, exchange):
                 pass
@@ -133,11 +139,19 @@ class HostileWeb:
         writer.close()
 
 
-async def _flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """As many bytes as anybody takes, which are soon told to be no feed."""
+def _flood_document(number: int) -> bytes:
+    """The document of a heavy row, else bytes that are soon told to be no feed."""
+    talk: Any = FLOOD_ROWS[number].talk if number < len(FLOOD_ROWS) else answer(_LARGE)
+    return bytes(talk(_NOBODY) if callable(talk) else talk)
+
+
+async def _flood(
+    document: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """As many bytes as anybody takes."""
     with contextlib.suppress(OSError, EOFError):
         while await reader.readuntil(b"\r\n\r\n"):
-            writer.write(answer(_LARGE))
+            writer.write(document)
             await writer.drain()
     writer.close()
 
@@ -154,40 +168,6 @@ def _full_queue(host: str, port: int):
             waiting.setblocking(False)
             waiting.connect_ex((host, port))
         yield
-
-
-def _self_signed() -> ssl.SSLContext:
-    """A certificate that nobody vouches for."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hostile")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.16.0.1"))]),
-            critical=False,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        pem = Path(folder) / "server.pem"
-        pem.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-            + certificate.public_bytes(serialization.Encoding.PEM)
-        )
-        context.load_cert_chain(pem)
-    return context
 
 
 def _free_port() -> int:
@@ -209,7 +189,7 @@ async def main() -> None:
     _make_documents()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda *_: None)  # visitors leave in every way there is
-    async with HostileWeb(_free_port()) as web:
+    async with HostileWeb(_free_port(), Path(sys.argv[1])) as web:
         print(web.port, flush=True)
         await asyncio.to_thread(sys.stdin.buffer.read)
 

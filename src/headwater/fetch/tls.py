@@ -229,6 +229,8 @@ def _go_on(connection: SSL.Connection, remembered: bytes) -> None:
 
 def _reason(error: SSL.Error) -> str:
     """OpenSSL's words for what is wrong."""
-    reasons = error.args[0] if error.args and isinstance(error.args[0], list) else []
+    reasons = error.args[0] if error.args else []
+    if not isinstance(reasons, list):
+        return str(error)
     words = [str(entry[-1]) for entry in reasons if entry and entry[-1]]
-    return ", ".join(words) or str(error) or type(error).__name__
+    return ", ".join(words) or "it gives no reason"

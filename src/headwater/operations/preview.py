@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -19,6 +20,7 @@ from headwater.model import Answer, Entry, Podcast, SkipReason, Source, SourceTy
 from headwater.operations.sources import SourceSettings, new_source, type_of_url
 from headwater.operations.turns import Door, ServiceDoor, StoredDoor, Turns
 from headwater.rules.admission import Known, admit, sift
+from headwater.rules.discretion import discreet
 from headwater.rules.failure import classify, one_line
 from headwater.rules.outcome import failed
 from headwater.rules.policy import Policy
@@ -68,20 +70,24 @@ class Previewer:
         source = new_source("preview", wanted, now)
         own_days = podcast.max_article_age_days
         subject = Subject(source, podcast.user_id, max_article_age_days=own_days)
-        if source.type is SourceType.TWITTER:
-            asking = partial(self.fetcher, subject, key, now=now)
-            return await self._judged(subject, await self._visit(subject, asking), now)
-        response = await self._document(subject)
-        if wanted.type is None:
-            source = replace(source, type=await self._type_of(response))
-        return await self._previewed(replace(subject, source=source), response, now)
+        with _discreetly(source):
+            if source.type is SourceType.TWITTER:
+                asking = partial(self.fetcher, subject, key, now=now)
+                return await self._judged(subject, await self._visit(subject, asking), now)
+            response = await self._document(subject)
+            if wanted.type is None:
+                subject = replace(
+                    subject, source=replace(source, type=await self._type_of(response))
+                )
+            return await self._previewed(subject, response, now)
 
     async def type_of(self, source: Source) -> SourceType:
         """What a URL is by what it answers: a feed, else a page; X goes by the URL alone."""
         by_url = type_of_url(source.url)
         if by_url is not None:
             return by_url
-        return await self._type_of(await self._document(Subject(source, user_id="")))
+        with _discreetly(source):
+            return await self._type_of(await self._document(Subject(source, user_id="")))
 
     async def _document(self, subject: Subject) -> Response:
         async def asking(*, turns: Turns) -> Response:
@@ -127,9 +133,9 @@ class Previewer:
         except NoContent as error:
             if not feeds:
                 raise
-            return Preview(
-                source, response.status, response.redirected_to, True, (), feeds, one_line(error)
-            )
+            told = discreet(one_line(error), source.url)
+            to = _told_place(source, response.redirected_to)
+            return Preview(source, response.status, to, True, (), feeds, told)
         return replace(await self._judged(subject, answer, now), feeds=feeds)
 
     async def _feeds_on(self, response: Response) -> tuple[FeedLink, ...]:
@@ -174,13 +180,27 @@ class Previews:
                 del self._running[user_id]
 
 
+@contextmanager
+def _discreetly(source: Source) -> Iterator[None]:
+    """Keep what a URL entrusts to its host out of what is told of a failed visit (U6)."""
+    try:
+        yield
+    except FetchError as error:
+        error.args = (discreet(str(error), source.url),)
+        raise
+
+
+def _told_place(source: Source, redirected_to: str | None) -> str | None:
+    return None if redirected_to is None else discreet(redirected_to, source.url)
+
+
 def _judged(subject: Subject, answer: Answer, now: datetime, policy: Policy) -> Preview:
     sifted = sift(subject.source, answer.entries, now, policy)
     admission = admit(subject, sifted, Known(), now, policy)
     return Preview(
         source=subject.source,
         status=answer.status,
-        redirected_to=answer.redirected_to,
+        redirected_to=_told_place(subject.source, answer.redirected_to),
         complete=answer.complete,
         verdicts=admission.verdicts,
         title=answer.title,

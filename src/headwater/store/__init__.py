@@ -36,6 +36,7 @@ T = TypeVar("T")
 _POSTS_PER_COMMIT = 1000
 _PATIENCE_SECONDS = 300.0  # how long a result waits for a database that is away (K5)
 _RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+Write = Callable[[Callable[[Session], list[Outcome]]], Awaitable[list[Outcome]]]
 
 
 class Store:
@@ -67,6 +68,7 @@ class Store:
             weight=lambda o: 2 + len(o.posts),
             is_watched=lambda: database.people_waiting > 0,
         )
+        self._record_large = Batcher(self._record_aside, most=1)
 
     async def __aenter__(self) -> Self:
         return self
@@ -108,10 +110,10 @@ class Store:
         A database that is away is waited for; DatabaseUnavailable means it stayed away (K5).
         """
         try:
-            stored = await self._record(outcome)
+            stored = await self._stored(outcome)
         except DatabaseUnavailable as error:
             self.trouble = str(error)
-            stored = await self._later(lambda: self._record(outcome))
+            stored = await self._later(lambda: self._stored(outcome))
         self.trouble = None
         return stored
 
@@ -125,7 +127,7 @@ class Store:
 
     async def flush(self, seconds: float) -> None:
         """Wait until what was handed in for recording is stored, its poll cut off or not (S8)."""
-        await self._record.flush(seconds)
+        await asyncio.gather(self._record.flush(seconds), self._record_large.flush(seconds))
 
     async def clean(self, bite: Bite, now: datetime, limit: int) -> int:
         """Run one bite of cleanup and answer how many rows it took; 0: nothing is left to take."""
@@ -157,10 +159,19 @@ class Store:
         finally:
             self.waiting -= 1
 
-    async def _record_many(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
+    async def _stored(self, outcome: Outcome) -> Outcome:
+        is_large = len(outcome.posts) > _POSTS_PER_COMMIT
+        return await (self._record_large if is_large else self._record)(outcome)
+
+    async def _record_aside(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
+        return await self._record_many(outcomes, write=self.database.write_aside)
+
+    async def _record_many(
+        self, outcomes: Sequence[Outcome], write: Write | None = None
+    ) -> Sequence[Outcome | Exception]:
         started = self._clock.monotonic()
         try:
-            stored = await self.database.write(lambda session: record(session, outcomes))
+            stored = await (write or self.database.write)(lambda s: record(s, outcomes))
         except Exception as error:  # noqa: BLE001 - one of them is bad; find out which (K5)
             if len(outcomes) == 1 or isinstance(error, DatabaseUnavailable):
                 return [error] * len(outcomes)

@@ -99,16 +99,23 @@ class Database(ABC):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writer, self._writing, work)
 
+    async def write_aside(self, work: Callable[[Session], T]) -> T:
+        """The same for what takes long, beside other transactions where there can be any (H3)."""
+        return await self.write(work)
+
     async def close(self) -> None:
         """Finish what is under way and close every connection."""
         await asyncio.to_thread(self._shut)
 
     def _shut(self) -> None:
-        for threads in (self._writer, self._readers, self._claimer):
+        for threads in self._threads():
             threads.shutdown(wait=True)
         for session in self._sessions:
             session.close()
         self._sessions.clear()
+
+    def _threads(self) -> Sequence[ThreadPoolExecutor]:
+        return self._writer, self._readers, self._claimer
 
     def _reading(self, work: Callable[[Session], T]) -> T:
         try:

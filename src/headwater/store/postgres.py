@@ -1,8 +1,10 @@
 """PostgreSQL through psycopg, one connection per database thread."""
 
+import asyncio
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -149,6 +151,7 @@ class PostgresDatabase(Database):
     def __init__(self, url: str) -> None:
         super().__init__()
         self.url = url
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="headwater-aside")
         self._lock: psycopg.Connection[Any] | None = None
         self._shared = False
         # A process that is stopped in the middle of a transaction keeps what it locked. Where
@@ -161,6 +164,13 @@ class PostgresDatabase(Database):
         told = conninfo_to_dict(self.url)
         host, port = told.get("host", "localhost"), told.get("port", 5432)
         return f"postgresql://{host}:{port}/{told.get('dbname', '')}"
+
+    async def write_aside(self, work: Callable[[Session], T]) -> T:
+        """Run a transaction that takes long on a connection of its own (H3)."""
+        return await asyncio.get_running_loop().run_in_executor(self._aside, self._writing, work)
+
+    def _threads(self) -> Sequence[ThreadPoolExecutor]:
+        return *super()._threads(), self._aside
 
     def connect(self, application_name: str = "headwater") -> PostgresSession:
         """Open a connection for the calling thread."""

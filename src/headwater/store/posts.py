@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from headwater.batch import Batcher
 from headwater.model import Outcome, Post, Subject
@@ -10,7 +11,7 @@ from headwater.store.database import Database, Row, Session
 from headwater.store.parts import Part, Stretch, part_of
 from headwater.store.rows import POST_COLUMNS, columns, content_of, post_from
 
-_MOST_TOGETHER = 2000  # hashes that are looked up at once
+_MOST_TOGETHER = 2000  # hashes that are looked up, or posts that are inserted, at once
 
 Asked = tuple[Subject, Sifted]
 Rows = dict[str, list[Row]]
@@ -172,13 +173,14 @@ def _of_podcast(
 
 def insert(session: Session, outcomes: Iterable[Outcome]) -> None:
     """Store the posts of polls; one that is there already stays as it is."""
-    rows = []
-    for outcome in outcomes:
-        for post in outcome.posts:
+    posts = ((post, o.source.podcast_id) for o in outcomes for post in o.posts)
+    while some := list(islice(posts, _MOST_TOGETHER)):  # one feed may have 100,000 (H1)
+        rows = []
+        for post, podcast_id in some:
             row = content_of(post)
-            row["podcast_id"] = outcome.source.podcast_id
+            row["podcast_id"] = podcast_id
             rows.append(row)
-    session.insert_rows("posts", rows, "ON CONFLICT (source_id, content_hash) DO NOTHING")
+        session.insert_rows("posts", rows, "ON CONFLICT (source_id, content_hash) DO NOTHING")
 
 
 def count_by_source(session: Session, table: str, source_ids: Sequence[str]) -> dict[str, int]:
