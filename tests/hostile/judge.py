@@ -7,6 +7,7 @@ from tests.hostile.run import Result, is_over_its_time
 from tests.hostile.table import Either, Fact, Failed, Misbehaviour, Outcome, Stored, Unchanged
 
 _HALF_A_BUDGET = 5.0  # seconds
+_SERVICE_MEGABYTES = 150  # by which one source lets the service itself grow at most (H1)
 
 
 def faults(row: Misbehaviour, result: Result) -> list[str]:
@@ -103,5 +104,7 @@ def _cost_faults(row: Misbehaviour, result: Result) -> Iterator[str]:
         allowed = row.seconds + min(cost.starved, row.seconds)
         if cost.seconds > allowed:
             yield f"took {cost.seconds:.1f} s instead of {allowed:.1f} s at most"
+    if result.grown.own > _SERVICE_MEGABYTES:
+        yield f"the service grew by {result.grown.own:.0f} MB"
     if result.grown.tree > row.megabytes:
         yield f"took {result.grown} instead of {row.megabytes} MB at most"
