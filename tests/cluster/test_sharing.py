@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 
 import pytest
@@ -64,6 +65,13 @@ async def test_p3_a_redirect_waits_for_a_host_that_another_worker_visits(app: Ap
         assert web.overlaps == []
         assert len(web.asked[goal]) == 20 + len(others)
         assert web.shortest_pause() >= 0.1
+
+
+async def test_a_worker_whose_database_does_not_exist_says_so_and_ends(crew: Crew):
+    crew.url = re.sub(r"/headwater_\d+", "/nowhere", crew.url)
+    worker = crew.start()
+    assert await asyncio.to_thread(worker.wait, 60) == 1
+    assert 'database "nowhere" does not exist' in crew.log(0).read_text()
 
 
 async def test_s8_a_worker_that_is_told_to_stop_hands_over_at_once(app: App, crew: Crew):

@@ -12,7 +12,7 @@ from headwater.engine.gates import Gates
 from headwater.engine.jobs import cron_of
 from headwater.engine.lanes import Lanes
 from headwater.engine.leases import Leases
-from headwater.errors import Overtaken
+from headwater.errors import DatabaseUnavailable, Overtaken
 from headwater.model import DueSource, Fence, Outcome
 from headwater.rules.shards import shard_of
 from tests.fakes import START, FakeClock, in_virtual_time
@@ -91,13 +91,16 @@ class Table:
 
     def __init__(self) -> None:
         self.epochs: dict[int, int] = {}
+        self.is_away = False
 
     async def open(self, shard: int, worker: str) -> Fence:
         self.epochs[shard] = self.epochs.get(shard, 0) + 1
         return Fence(shard, self.epochs[shard])
 
-    async def close(self, fence: Fence) -> None:
-        del self.epochs[fence.shard]
+    async def close(self, fence: Fence) -> bool:
+        if self.is_away:
+            raise DatabaseUnavailable("gone")
+        return self.epochs.pop(fence.shard, None) is not None
 
     async def held_by(self, worker: str) -> dict[int, int]:
         return dict(self.epochs)
@@ -138,6 +141,24 @@ def test_k8_a_lease_that_cannot_be_confirmed_or_was_taken_over_begins_nothing():
             leases.check(fence, ())  # fresh again, and somebody else's
         await leases.close(fence)
         assert table.epochs, "what is another's now is not ours to close"
+
+    in_virtual_time(story)
+
+
+def test_a_shard_that_could_not_be_closed_is_closed_by_the_next_look():
+    table = Table()
+
+    async def story() -> None:
+        leases = Leases(table, Hosts(), FakeClock(), worker="me", seconds=10)  # type: ignore[arg-type]
+        fence = await leases.open(7)
+        table.is_away = True
+        with pytest.raises(DatabaseUnavailable):
+            await leases.close(fence)
+        table.is_away = False
+        await leases.confirm()
+        assert (table.epochs, leases.lost) == ({}, 0)
+        await leases.confirm()
+        assert leases.lost == 0, "once"
 
     in_virtual_time(story)
 

@@ -393,7 +393,7 @@ def _postgres(store: Store) -> PostgresDatabase:
 
 
 def _seen(worker: str, backend: int | None) -> dict[str, object]:
-    numbers = dict.fromkeys(("pid", "in_flight", "polls", "lost"), 0)
+    numbers = dict.fromkeys(("pid", "started", "in_flight", "polls", "lost"), 0)
     return {"id": worker, "machine": "here", "backend": backend, "counts": "{}", **numbers}
 
 

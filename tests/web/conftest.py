@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from headwater.model import Podcast
 from headwater.settings import Settings
@@ -28,6 +28,7 @@ _SWITCHES = [
     "--disable-sync",
 ]
 Fields = dict[str, str | Sequence[str]]
+expect.set_options(timeout=30_000)  # a machine that tests keep busy takes its time to show things
 
 
 @dataclass

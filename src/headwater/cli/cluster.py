@@ -76,7 +76,10 @@ def _told(view: ClusterView, now: datetime) -> str:
     backlog = view.backlog
     oldest = backlog.oldest_overdue_at
     late = "" if oldest is None else f", the oldest for {(now - oldest).total_seconds():.0f} s"
-    jobs = f"{view.waiting_jobs} waiting, {view.stalled_jobs} stalled"
+    jobs = f"jobs: {view.waiting_jobs} waiting, {view.stalled_jobs} stalled"
     sources = f"{backlog.due:,} {'source' if backlog.due == 1 else 'sources'} due"
     sources = f"{sources}, {backlog.overdue:,} overdue{late}"
-    return f"{view.open_shards} of {view.shards} shards open, {jobs}; {sources}"
+    told = f"{view.open_shards} of {view.shards} shards open; {jobs}; {sources}"
+    if all(worker.is_silent for worker in view.workers):
+        return f"No worker is alive: `headwater worker` starts one. {told}"
+    return told

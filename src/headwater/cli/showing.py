@@ -100,7 +100,7 @@ async def _is_alone(app: App) -> bool:
 def _condition(view: SourceView, *, alone: bool) -> str:
     """What must happen before the next poll can."""
     waits = view.source.enabled or view.source.requested_at is not None
-    return ", once `headwater serve` runs" if alone and waits else ""
+    return ", once `headwater serve` runs, or a worker" if alone and waits else ""
 
 
 def _show_card(view: SourceView, now: datetime, *, alone: bool) -> None:

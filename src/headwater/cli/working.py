@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import sys
 from contextlib import suppress
 from typing import Annotated, Any
@@ -24,6 +25,8 @@ from headwater.settings import Settings, load_settings
 
 commands = typer.Typer()
 log = logs.get_logger()
+# what a server says to a wrong name or password, not while it starts
+_REFUSED = re.compile(r"(database|role) .* does not exist|authentication failed|pg_hba")
 _AGAIN_SECONDS = 5.0
 _TOGETHER_SECONDS = 1.0  # in which what happens at once is told in one line
 
@@ -55,10 +58,14 @@ def worker(
 async def _work(settings: Settings) -> None:
     stop = stop_on_signals()
     asyncio.get_running_loop().set_exception_handler(LostEnds().note)
+    began = False
     while not stop.is_set():
         try:
             await _work_until(stop, settings)
         except DatabaseUnavailable as error:
+            if not began and _REFUSED.search(str(error)):
+                raise  # nothing that waiting helps against
+            began = True
             log.warning("[Cluster] the database is away; trying again", error=str(error))
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _AGAIN_SECONDS)

@@ -95,6 +95,7 @@ class ClusterWorker(Engine):
             lease_seconds=self._pace.lease_seconds,
             concurrency=self._pace.shards,
         )
+        self._started_ms = round(self._clock.now().timestamp() * 1000)
         self._notices = Notices(database)
         self._news: deque[Event] = deque(maxlen=_MOST_NEWS)
         self._is_heard = await self._notices.are_heard()
@@ -363,6 +364,7 @@ class ClusterWorker(Engine):
                 "id": self.id,
                 "machine": platform.node(),
                 "pid": os.getpid(),
+                "started": self._started_ms,
                 "backend": self._hosts.backend,
                 "in_flight": len(self.lanes.in_flight()),
                 "polls": sum(self.metrics.polls.values()),

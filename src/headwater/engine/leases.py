@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from headwater.clock import Clock
-from headwater.errors import Overtaken
+from headwater.errors import HeadwaterError, Overtaken
 from headwater.logs import get_logger
 from headwater.model import Fence, HostState, Visit
 from headwater.rules.shards import shard_of
@@ -80,8 +80,11 @@ class Leases:
         """Leave a shard for others; one that was lost is theirs already."""
         if self._open.get(fence.shard) == fence:
             del self._open[fence.shard]
-            self._unclosed.add(fence)
-            await self._close(fence)
+            try:
+                await self._close(fence)
+            except HeadwaterError:
+                self._unclosed.add(fence)  # the next look tries again
+                raise
 
     async def _close(self, fence: Fence) -> None:
         if not await self._shards.close(fence):

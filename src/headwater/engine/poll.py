@@ -179,7 +179,10 @@ def _log(outcome: Outcome) -> None:
     url, ms = outcome.source.url, outcome.duration_ms
     failure = outcome.failure
     if not outcome.recorded:
-        log.info("[Polling] discarded: the source was edited or removed meanwhile", url=url, ms=ms)
+        why = "the source was edited or removed meanwhile"
+        if outcome.fence is not None:
+            why = "the source was edited, removed, or taken over by another worker meanwhile"
+        log.info(f"[Polling] discarded: {why}", url=url, ms=ms)
     elif failure is not None:
         log.warning(
             "[Polling] failed",

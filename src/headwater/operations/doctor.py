@@ -110,7 +110,12 @@ async def database(store: Store) -> list[Check]:
         return [wrong("database", _without_referral(error), advice)]
     if claimed:
         return [*found, fine("polling", "a headwater process polls this database")]
-    return [*found, note("polling", "nobody polls this database now", "headwater serve")]
+    advice = (
+        "headwater worker, or headwater serve"
+        if store.database.takes_workers
+        else "headwater serve"
+    )
+    return [*found, note("polling", "nobody polls this database now", advice)]
 
 
 async def is_current(store: Store) -> bool:

@@ -44,7 +44,7 @@ _CLOSE = """
 _SEEN = f"""
     INSERT INTO workers (id, machine, pid, backend, started_at, seen_at, in_flight, polls,
         leases_lost, counts)
-    VALUES (:id, :machine, :pid, :backend, {NOW_MS}, {NOW_MS}, :in_flight, :polls, :lost, :counts)
+    VALUES (:id, :machine, :pid, :backend, :started, {NOW_MS}, :in_flight, :polls, :lost, :counts)
     ON CONFLICT (id) DO UPDATE SET seen_at = {NOW_MS}, backend = excluded.backend,
         in_flight = excluded.in_flight, polls = excluded.polls,
         leases_lost = excluded.leases_lost, counts = excluded.counts

@@ -96,6 +96,7 @@ class Pages:
             "outage": guard.kind,
             "outage_since": guard.since,
             "paused": self._service.paused,
+            "workers_alive": self._service.workers_alive,
         }
         html = self._templates.get_template(template).render({**shared, **content})
         page = HTMLResponse(html, status_code=status)
