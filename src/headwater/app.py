@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # as with the HTTP library: loaded by whoever visits somebody
 
 AnEngine = TypeVar("AnEngine", bound=Engine)
 _KEY_FILE = "headwater.key"
+_MOST_PARSERS = 4  # on however many cores: each may take much memory for a while (H1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class App:
         return Parsers(
             timeout_seconds=fetch.parse_timeout_seconds,
             memory_mb=fetch.parse_memory_mb,
-            processes=max(os.cpu_count() or 1, 2),
+            processes=min(max(_cores(), 2), _MOST_PARSERS),
             spare_core=_cores() > 1,
             clock=self.clock,
         )

@@ -71,6 +71,7 @@ async def test_s9_a_poll_by_hand_reaches_the_worker_that_has_its_shard(app: App,
                 return 'headwater_polls_total{outcome="unchanged",type="rss"} 5' in metrics
 
             await until(are_counted, "what was polled is not counted")
+            assert "headwater_workers 2" in await (await session.get("/metrics")).text()
             ready = await told_of(session, "/api/ready")
             assert ready["checks"]["scheduler"]["ok"]
             cluster = await told_of(session, "/api/cluster")

@@ -163,12 +163,11 @@ def _scheduler(service: Service, now: datetime) -> Iterator[Family]:
         "1 while this machine seems cut off and polling is thinned out.",
         int(service.guard.lasts),
     )
-    if service.workers_alive is not None:
-        yield _gauge(
-            "headwater_workers",
-            "Workers that are alive, where workers poll.",
-            service.workers_alive,
-        )
+    yield _gauge(
+        "headwater_workers",
+        "Workers that are alive; 0 where a service polls alone.",
+        service.workers_alive or 0,
+    )
     yield _counter("headwater_outages_total", "Outages on our side.", counted.outages)
     yield _histograms(
         "headwater_loop_lag_seconds",

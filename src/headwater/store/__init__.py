@@ -160,7 +160,8 @@ class Store:
             self.waiting -= 1
 
     async def _stored(self, outcome: Outcome) -> Outcome:
-        is_large = len(outcome.posts) > _POSTS_PER_COMMIT
+        # what must be held against others' posts goes in one line with them (D5)
+        is_large = len(outcome.posts) > _POSTS_PER_COMMIT and not outcome.dedupe_in_podcast
         return await (self._record_large if is_large else self._record)(outcome)
 
     async def _record_aside(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
