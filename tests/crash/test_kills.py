@@ -18,14 +18,21 @@ ROUNDS = 140
 async def test_k1_k2_killed_again_and_again_it_loses_doubles_and_forgets_nothing(
     tmp_path: Path, on_sqlite: Callable[[int, Path], Books]
 ):
+    await survives(ROUNDS, seed=7, folder=tmp_path, new_books=on_sqlite)
+
+
+async def survives(
+    rounds: int, *, seed: int, folder: Path, new_books: Callable[[int, Path], Books]
+) -> None:
+    """Kill it again and again, and look at all that came of it."""
     tally = Tally()
     async with nest() as there:
         await run_rounds(
-            ROUNDS, seed=7, folder=tmp_path, nest=there, new_books=on_sqlite, tally=tally
+            rounds, seed=seed, folder=folder, nest=there, new_books=new_books, tally=tally
         )
     told = "\n".join(tally.table())
     print(told)
-    assert tally.total == ROUNDS
+    assert tally.total == rounds
     assert tally.stories == [], told
     assert not tally.unreached, told  # it did die in the places that are meant
     # by the clock alone it would be the machine's business; `python -m tests.crash` tells that, too
