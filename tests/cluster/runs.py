@@ -99,6 +99,22 @@ class Stage:
         stored = await stored_polls(self.app)  # first: what others store meanwhile is not in flight
         self.in_flight = self.web.requests() - stored
 
+    async def strike_with_requests_open(self, victim: "subprocess.Popen[bytes]") -> None:
+        """Kill a worker that waits for answers, when all others have started."""
+        self.web.hold()
+        await until(lambda: sum(self.web.open_now.values()) > 5, "no request was open")
+        await self.all_live()
+        await self.strike(victim, signal.SIGKILL)
+        self.web.answering.set()
+
+    async def all_live(self) -> None:
+        """Wait until every worker that was started takes part."""
+
+        async def live() -> bool:
+            return await number(self.app, "SELECT count(*) FROM workers") == len(self.crew.workers)
+
+        await until(live, "not all started")
+
     async def all_stored(self) -> None:
         """Wait until everything that was due is stored."""
 
@@ -184,8 +200,7 @@ async def killed(url: str, folder: Path) -> Record:
         victim = stage.crew.start()
         await until(lambda: stage.web.requests() > 40, "nothing was polled")
         stage.crew.start()
-        await until(lambda: sum(stage.web.open_now.values()) > 5, "no request was open")
-        await stage.strike(victim, signal.SIGKILL)
+        await stage.strike_with_requests_open(victim)
         await stage.all_stored()
         return await stage.record("lease 4 s")
 
@@ -201,8 +216,7 @@ async def killed_by_default(url: str, folder: Path) -> Record:
         await until(lambda: all(stage.web.asked[host] for host in slow), "nothing was polled")
         stage.crew.start()
         stage.crew.start()
-        await until(lambda: sum(stage.web.open_now.values()) > 5, "no request was open")
-        await stage.strike(victim, signal.SIGKILL)
+        await stage.strike_with_requests_open(victim)
         await stage.all_stored()
         return await stage.record("lease 30 s; of 26 hosts 6 have a delay of 32 s")
 
@@ -220,15 +234,12 @@ async def killed_at_a_redirect(url: str, folder: Path) -> Record:
         victim = stage.crew.start()
         await until(lambda: web.asked[goal], "nobody was sent there")
         stage.crew.start()
-
-        async def both_live() -> bool:
-            return await number(stage.app, "SELECT count(*) FROM workers") == 2
-
-        await until(both_live, "the second one did not start")
-        web.slow[goal] = 0.5
+        await stage.all_live()
+        web.hold()
         await until(lambda: web.open_now[goal], "nobody came again")
         await stage.strike(victim, signal.SIGKILL)
         killed_at = time.monotonic()
+        web.answering.set()
         fresh = [host for host in sent_later if shard_of(host) not in stage.shards]
         await stage.add(fresh, 1)
 
@@ -240,7 +251,7 @@ async def killed_at_a_redirect(url: str, folder: Path) -> Record:
         stage.failed_at = None  # its shards are not waited for here
         record = await stage.record(f"asked again {again - killed_at:.1f} s later, delay 3 s")
         soon = again - killed_at < 3.0
-        # the web ends the dead one's request half a second after the death: judged above
+        # the web ends the dead one's request after the death: judged above
         return replace(record, lost=0, too_soon=int(soon))
 
 
@@ -440,11 +451,7 @@ async def redirect_chain(url: str, folder: Path) -> Record:
                 web.slow[last[k][n]] = answer
         for _ in range(3):
             stage.crew.start()
-
-        async def all_live() -> bool:
-            return await number(stage.app, "SELECT count(*) FROM workers") == 3
-
-        await until(all_live, "not all started")
+        await stage.all_live()
         await stage.add(first[0], 1)
         await until(lambda: all(web.asked[host] for host in middle), "nobody was sent there")
         passed = max(web.asked[host][0].ended for host in middle)
@@ -497,13 +504,14 @@ async def alone_and_together(url: str, folder: Path, first: str, then: str) -> R
     host, delay = HOSTS[0], 6.0
     stage_of = a_stage(url, folder, hosts=[host], each=2, delay_seconds=delay)
     async with stage_of as stage:
-        stage.web.slow[host] = delay + 2.0
+        stage.web.hold()
         victim = stage.crew.start(command=first)
         await until(lambda: stage.web.open_now[host], "nothing was polled")
         asked_at = time.monotonic()
         await until(lambda: time.monotonic() > asked_at + delay + 1, "it is not so late yet")
         await stage.strike(victim, signal.SIGKILL)
         killed_at = time.monotonic()
+        stage.web.answering.set()
         stage.crew.start(command=then)
         await until(lambda: stage.web.requests() >= 2, "nobody followed")
         pause = time.monotonic() - killed_at

@@ -23,7 +23,7 @@ async def test_p3_three_workers_poll_everything_once_and_no_host_two_at_a_time(
     async with a_web(HOSTS) as web:
         crew.delay_seconds = 0.2
         for _ in range(3):
-            crew.start()
+            crew.start(APP__CLUSTER__CONCURRENCY="8")  # so that there is work left for others
 
         async def all_live() -> bool:
             return await number(app, "SELECT count(*) FROM workers") == 3

@@ -33,6 +33,7 @@ class Web:
     open_now: Counter[str] = field(default_factory=Counter)
     overlaps: list[str] = field(default_factory=list)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
     connections: dict[asyncio.StreamWriter, "asyncio.Task[None] | None"] = field(
         default_factory=dict
     )
@@ -54,6 +55,13 @@ class Web:
         """The shortest of them at any host."""
         return min((pause for host in self.asked for pause in self.pauses(host)), default=inf)
 
+    def __post_init__(self) -> None:
+        self.answering.set()
+
+    def hold(self) -> None:
+        """Answer nobody until `answering` is set again: whoever asks has a request open."""
+        self.answering.clear()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection until either side ends it."""
         self.connections[writer] = asyncio.current_task()
@@ -70,6 +78,7 @@ class Web:
     async def hang_up(self) -> None:
         """End every connection."""
         self.closing.set()
+        self.answering.set()
         tasks = [task for task in self.connections.values() if task is not None]
         for writer in self.connections:
             writer.close()
@@ -86,6 +95,7 @@ class Web:
                 await asyncio.wait_for(
                     self.closing.wait(), self.slow.get(host, self.answer_seconds)
                 )
+            await self.answering.wait()
         finally:
             self.open_now[host] -= 1
             self.asked[host].append(Asked(path, began, time.monotonic()))
