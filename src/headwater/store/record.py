@@ -7,7 +7,7 @@ and each is stored by itself, so that a bad one harms no other (K5).
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from headwater.model import Fence, Hold, Outcome, OutcomeKind, SkipReason
+from headwater.model import Fence, Hold, LateKeys, Outcome, OutcomeKind, SkipReason, Source
 from headwater.rules.admission import mark
 from headwater.store import hosts, marks, polls, posts
 from headwater.store.database import Session
@@ -34,6 +34,7 @@ class Overtaken(Exception):
 
 def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Store outcomes whose sources nobody edited meanwhile; answer what became of each (D4)."""
+    marks.lock(session, {o.source.podcast_id for o in outcomes if _is_for_podcast(o)})
     late = overtaken(session, (o.fence for o in outcomes if o.fence is not None))
     current = _current(session, outcomes, _LOCK)
     results = []
@@ -41,19 +42,19 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
         if current.pop(outcome.before.id, None) != _as_polled(outcome) or outcome.fence in late:
             outcome = replace(outcome, posts=(), recorded=False)
         results.append(outcome)
-    marks.lock(session, {o.source.podcast_id for o in results if _is_for_podcast(o)})
     results = [_without_podcast_twins(session, o) if _is_for_podcast(o) else o for o in results]
     fresh = [outcome for outcome in results if outcome.recorded]
     if fresh:
         _update_sources(session, fresh)
         posts.insert(session, fresh)
-        _keep_rest(session, fresh)
+        _keep_late_keys(session, fresh)
+        polls.insert(session, fresh)
     _keep_hosts(session, outcomes, late)
     return results
 
 
 def record_large(session: Session, outcome: Outcome) -> Outcome:
-    """Store an outcome of many posts; its source, and its podcast, are locked in the end only (H3).
+    """Store an outcome of many posts; nothing that others wait for is locked before the end (H3).
 
     Until then people may change the source, which ends this with `Overtaken`: all is undone.
     """
@@ -62,15 +63,16 @@ def record_large(session: Session, outcome: Outcome) -> Outcome:
         posts.insert(session, [part])
         if outcome.dedupe_in_podcast:
             marks.keep(session, outcome.source, part.posts)
-    if outcome.fence is not None and overtaken(session, [outcome.fence]):
-        raise Overtaken
-    _refuse_overtaken(session, outcome, _LOCK)
+    _keep_late_keys(session, [outcome])
     if outcome.dedupe_in_podcast:
         marks.lock(session, [outcome.source.podcast_id])
         outcome, twins = _parted(session, outcome)
         marks.withdraw(session, outcome.source, twins)
+    if outcome.fence is not None and overtaken(session, [outcome.fence]):
+        raise Overtaken
+    _refuse_overtaken(session, outcome, _LOCK)
     _update_sources(session, [outcome])
-    _keep_rest(session, [outcome])
+    polls.insert(session, [outcome])
     _keep_hosts(session, [outcome], ())
     return outcome
 
@@ -95,14 +97,6 @@ def _current(
         {"ids": session.array({outcome.before.id for outcome in outcomes})},
     )
     return {row[0]: (row[1], row[2], row[3], bool(row[4])) for row in rows}
-
-
-def _keep_rest(session: Session, outcomes: Sequence[Outcome]) -> None:
-    """What there is beside posts and the state of sources."""
-    for outcome in outcomes:
-        if outcome.late_keys is not None:
-            _keep_late_keys(session, outcome)
-    polls.insert(session, outcomes)
 
 
 def _keep_hosts(session: Session, outcomes: Sequence[Outcome], late: Collection[Fence]) -> None:
@@ -169,9 +163,14 @@ def _parted(session: Session, outcome: Outcome) -> tuple[Outcome, list[str]]:
     return left, twins
 
 
-def _keep_late_keys(session: Session, outcome: Outcome) -> None:
-    keys, source = outcome.late_keys, outcome.source
-    if keys is None or keys.forget_all:
+def _keep_late_keys(session: Session, outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.late_keys is not None:
+            _keep_keys(session, outcome.source, outcome.late_keys)
+
+
+def _keep_keys(session: Session, source: Source, keys: LateKeys) -> None:
+    if keys.forget_all:
         session.execute("DELETE FROM late_keys WHERE source_id = :id", {"id": source.id})
         return
     now = to_ms(source.last_polled) or 0
