@@ -43,12 +43,7 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
             outcome = replace(outcome, posts=(), recorded=False)
         results.append(outcome)
     results = [_without_podcast_twins(session, o) if _is_for_podcast(o) else o for o in results]
-    fresh = [outcome for outcome in results if outcome.recorded]
-    if fresh:
-        _update_sources(session, fresh)
-        posts.insert(session, fresh)
-        _keep_late_keys(session, fresh)
-        polls.insert(session, fresh)
+    _store(session, [outcome for outcome in results if outcome.recorded])
     _keep_hosts(session, outcomes, late)
     return results
 
@@ -97,6 +92,15 @@ def _current(
         {"ids": session.array({outcome.before.id for outcome in outcomes})},
     )
     return {row[0]: (row[1], row[2], row[3], bool(row[4])) for row in rows}
+
+
+def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
+    if not outcomes:
+        return
+    _update_sources(session, outcomes)
+    posts.insert(session, outcomes)
+    _keep_late_keys(session, outcomes)
+    polls.insert(session, outcomes)
 
 
 def _keep_hosts(session: Session, outcomes: Sequence[Outcome], late: Collection[Fence]) -> None:
