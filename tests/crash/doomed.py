@@ -36,10 +36,10 @@ _CALLS = {
 }
 # transactions by the function that fills them: one statement of these is one pass of the place
 _TRANSACTIONS = {
-    "record": "Store._record_many.",
-    "cleanup": "Store.clean.",
-    "aggregation": "aggregate",
-    "migration": "Store.prepare.",
+    "record": ("Store._record_many.", "Store._record_aside."),
+    "cleanup": ("Store.clean.",),
+    "aggregation": ("aggregate",),
+    "migration": ("Store.prepare.",),
 }
 _STATEMENTS = (
     "execute", "execute_many", "fetch", "fetch_together", "insert_rows", "update_rows",
@@ -57,6 +57,7 @@ class Plan:
     when: str = "before"
     nth: int = 1
     mutant: str | None = None  # a program that is wrong on purpose
+    small_bites: bool = False  # two posts are many, and are stored one by one
 
     @property
     def name(self) -> str:
@@ -71,6 +72,8 @@ class Plan:
 
 def doom(plan: Plan) -> None:
     """Plant what a plan asks for into the program."""
+    if plan.small_bites:
+        _take_small_bites()
     if plan.mutant is not None:
         MUTANTS[plan.mutant]()
     if plan.point not in POINTS:
@@ -80,6 +83,14 @@ def doom(plan: Plan) -> None:
         _plant_call(path, fate)
     if plan.point not in _CALLS:
         _plant_transactions(fate)
+
+
+def _take_small_bites() -> None:
+    """Store posts the way of feeds with thousands of them."""
+    store, posts = import_module("headwater.store"), import_module("headwater.store.posts")
+    for module, name in ((store, "_POSTS_PER_COMMIT"), (posts, "_MOST_TOGETHER")):
+        assert getattr(module, name) >= 1000
+        setattr(module, name, 1)
 
 
 class _Fate:

@@ -60,6 +60,7 @@ class Life:
     folder: Path
     nest: Nest
     rng: Random
+    small_bites: bool = False  # its services store posts one by one
     feeds: Sequence[GrowingFeed] = field(default_factory=some_feeds)
     web: DemoWeb = field(init=False)
     door: Door = field(init=False)
@@ -126,6 +127,7 @@ class Life:
 
     async def round(self, plan: Plan) -> Round:
         """Let news come in, start, let it poll, kill it, and look at what is left."""
+        plan = plan.but(small_bites=plan.small_bites or self.small_bites)
         by_tick, by_hand = await asyncio.to_thread(self._arrange, plan)
         done = Round(plan, cold=plan.point == "at rest" and self.rng.random() < 0.3)
         self._began, self._round = time.monotonic(), done

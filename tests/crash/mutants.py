@@ -4,6 +4,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, cast
 
@@ -12,26 +13,25 @@ from headwater.store.sqlite import SqliteDatabase
 
 def validators_first() -> None:
     """Commit the state that says "seen" in a transaction of its own, before the posts (K1)."""
-    record = cast(Any, import_module("headwater.store.record"))
-    store = record._store
+    package, record = _modules()
 
-    def torn(session: Any, outcomes: Sequence[Any]) -> None:
-        if outcomes:
-            record._update_sources(session, outcomes)
-            _commit(session)
-        with_state = record._update_sources
-        record._update_sources = lambda *_: None
+    def torn(session: Any, outcomes: Any, store: Callable[..., Any]) -> Any:
+        record._update_sources(session, outcomes if isinstance(outcomes, list) else [outcomes])
+        _commit(session)
+        kept = record._update_sources, record._refuse_overtaken
+        record._update_sources = record._refuse_overtaken = lambda *_: None
         try:
-            store(session, outcomes)
+            return store(session, outcomes)
         finally:
-            record._update_sources = with_state
+            record._update_sources, record._refuse_overtaken = kept
 
-    record._store = torn
+    record._store = partial(torn, store=record._store)
+    package.record_large = partial(torn, store=package.record_large)
 
 
 def posts_first() -> None:
     """Commit posts before the state, under names by which the next poll does not know them."""
-    record = cast(Any, import_module("headwater.store.record"))
+    _, record = _modules()
     posts, store = record.posts, record._store
 
     def torn(session: Any, outcomes: Sequence[Any]) -> None:
@@ -46,6 +46,18 @@ def posts_first() -> None:
         store(session, outcomes)
 
     record._store = torn
+
+
+def bites_apart() -> None:
+    """Commit every bite of a large feed by itself."""
+    _, record = _modules()
+    insert = record.posts.insert
+
+    def torn(session: Any, outcomes: Sequence[Any]) -> None:
+        insert(session, outcomes)
+        _commit(session)
+
+    record.posts.insert = torn
 
 
 def lock_by_presence() -> None:
@@ -64,8 +76,16 @@ def lock_by_presence() -> None:
 MUTANTS: dict[str, Callable[[], None]] = {
     "validators first": validators_first,
     "posts first": posts_first,
+    "bites apart": bites_apart,
     "lock by presence": lock_by_presence,
 }
+
+
+def _modules() -> tuple[Any, Any]:
+    return (
+        cast(Any, import_module("headwater.store")),
+        cast(Any, import_module("headwater.store.record")),
+    )
 
 
 def _commit(session: Any) -> None:

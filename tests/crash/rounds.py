@@ -171,7 +171,9 @@ async def run_rounds(
             place.mkdir()
             rng = Random(f"{seed}/{number}")
             books = await asyncio.to_thread(new_books, number, place)
-            life = Life(books, place, nest, rng)
+            # half of them, of those on either kind of database
+            small_bites = (number + number // 4) % 2 == 1
+            life = Life(books, place, nest, rng, small_bites)
             await live_one(life, plans(rng, length, deck), deck, tally, number)
             tally.seconds = time.monotonic() - started
             tally.say(f"{tally.total} rounds, {tally.seconds:.0f} s")

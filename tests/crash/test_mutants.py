@@ -33,7 +33,10 @@ async def there() -> AsyncIterator[Nest]:
         ("validators first", Plan("insert", "before", 1), "lost"),
         ("posts first", Plan("state", "before", 1), "double"),
         ("lock by presence", Plan("event", "before", 1), "stuck"),
+        ("validators first", Plan("insert", "before", 2, small_bites=True), "lost"),
+        ("bites apart", Plan("insert", "before", 2, small_bites=True), "torn"),
         (None, Plan("insert", "before", 1), None),
+        (None, Plan("insert", "before", 2, small_bites=True), None),
     ],
 )
 async def test_k1_k2_what_a_wrong_program_does_is_found(
@@ -45,8 +48,9 @@ async def test_k1_k2_what_a_wrong_program_does_is_found(
         life.begin_with_first_schema()
         for plan in (AT_REST, death, AT_REST, AT_REST):
             for feed in life.feeds:
-                feed.publish(1)
-            tally.note("here", await life.round(plan.but(mutant=mutant)), before)
+                feed.publish(3)
+            plan = plan.but(mutant=mutant, small_bites=death.small_bites)
+            tally.note("here", await life.round(plan), before)
             before = plan
     told = "\n".join(tally.table())
     assert tally.reached[death.name] == 1, told

@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 from headwater.model import Outcome
-from headwater.store import Session, Store, open_database
-from headwater.store.record import record
+from headwater.store import Session, Store, open_database, posts
+from headwater.store.record import record, record_large
 from tests.store.pieces import StoreClock, a_rich_success
 
 STATEMENTS = (
@@ -37,29 +37,34 @@ class DyingSession:
         self._left -= 1
 
 
-async def poll(url: str, source_id: str, steps: int) -> None:
+async def poll(url: str, source_id: str, steps: int, way: str) -> None:
     """Record one poll of a source; the process dies after so many steps."""
     async with Store(open_database(url), StoreClock()) as store:
         outcome = a_rich_success(await store.sources.get(source_id))
 
-        def dying(session: Session) -> list[Outcome]:
+        def dying(session: Session) -> Outcome:
             mortal: Any = DyingSession(session, steps)
-            results = record(mortal, [outcome])
+            large = way == "large"
+            result = record_large(mortal, outcome) if large else record(mortal, [outcome])[0]
             mortal.step()
-            return results
+            return result
 
-        (result,) = await store.database.write(dying)
-        assert result.recorded
+        write = store.database.write_aside if way == "large" else store.database.write
+        assert (await write(dying)).recorded
         print(source_id, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(url: str, *source_ids: str) -> None:
-    """Fork a process per source, each of which dies one step later than the one before."""
+def main(url: str, way: str, *source_ids: str) -> None:
+    """Fork a process per source, each of which dies one step later than the one before.
+
+    The `large` way stores posts in bites, of one each.
+    """
+    posts._MOST_TOGETHER = 1
     for steps, source_id in enumerate(source_ids):
         pid = os.fork()  # no thread has been started yet
         if pid == 0:
-            asyncio.run(poll(url, source_id, steps))
+            asyncio.run(poll(url, source_id, steps, way))
         os.waitpid(pid, 0)
 
 

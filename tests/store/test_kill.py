@@ -3,18 +3,21 @@
 import subprocess
 import sys
 
+import pytest
+
 from headwater.store import Store
 from tests.store.pieces import NOW, a_post, a_source, bodies, rows, stored, with_posts
 
 
+@pytest.mark.parametrize("way", ["small", "large"])
 async def test_k1_a_process_killed_between_any_two_steps_leaves_all_of_a_poll_or_nothing(
-    store: Store, url: str
+    store: Store, url: str, way: str
 ):
     sources = [a_source() for _ in range(16)]
     await store.sources.add_many(sources)
 
     told = subprocess.run(
-        [sys.executable, "-m", "tests.store.dying", url, *(source.id for source in sources)],
+        [sys.executable, "-m", "tests.store.dying", url, way, *(source.id for source in sources)],
         capture_output=True,
         text=True,
         check=True,
@@ -38,7 +41,7 @@ async def test_k1_a_process_killed_between_any_two_steps_leaves_all_of_a_poll_or
 
 async def test_k2_after_a_kill_the_file_is_whole_and_polling_goes_on(store: Store, url: str):
     sources = [await stored(store, last_polled=NOW) for _ in range(4)]
-    command = [sys.executable, "-m", "tests.store.dying", url, *(s.id for s in sources)]
+    command = [sys.executable, "-m", "tests.store.dying", url, "small", *(s.id for s in sources)]
 
     subprocess.run(command, capture_output=True, check=True)
 

@@ -294,6 +294,46 @@ async def test_p3_visits_under_way_keep_their_hosts_though_nobody_asks_for_anoth
         await theirs.close()
 
 
+@pytest.mark.parametrize("visited", [False, True], ids=["never visited", "visited before"])
+async def test_p3_a_host_that_was_given_back_unused_costs_nobody_a_delay(
+    shared: Store, visited: bool
+):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        if visited:
+            await shared.hosts.keep([Visit("a.example", NOW, NOW + timedelta(seconds=5))])
+        before = await shared.hosts.get("a.example")
+        taken = await ours.take("a.example", 40)
+        assert taken == before
+        assert (await shared.hosts.get("a.example")).next_allowed_at != before.next_allowed_at
+        await ours.give_back_unused(before)
+        assert await shared.hosts.get("a.example") == before
+        taking = asyncio.create_task(ours.take("a.example", 40))
+        await asyncio.sleep(0)
+        taking.cancel()  # the claim comes too late for whoever wanted it
+        while (found := await theirs.take("a.example", 0)) is None:
+            await asyncio.sleep(0.01)
+        assert found == before
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_p3_a_host_given_back_unused_by_one_of_us_is_still_visited_by_the_other(
+    shared: Store,
+):
+    ours = HostClaims(_postgres(shared))
+    try:
+        states = await asyncio.gather(*(ours.take("a.example", 40) for _ in range(2)))
+        assert states[0] is not None
+        half = await shared.hosts.get("a.example")
+        await ours.give_back_unused(states[0])
+        assert await shared.hosts.get("a.example") == half
+        assert half.next_allowed_set_at is None
+    finally:
+        await ours.close()
+
+
 async def test_p3_who_dies_on_a_visit_leaves_its_delay_to_others(shared: Store):
     """Also on a host that a redirect led to, and also for a delay that outlasts every lease."""
     dying, others = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))

@@ -6,7 +6,14 @@ from headwater.clock import Clock
 from headwater.logs import get_logger
 from headwater.rules.policy import Policy
 from headwater.store import Store
-from headwater.store.cleanup import Bite, old_articles, old_polls, old_posts, old_processed
+from headwater.store.cleanup import (
+    Bite,
+    old_articles,
+    old_polls,
+    old_posts,
+    old_processed,
+    unmarked_posts,
+)
 
 log = get_logger()
 _ROWS_PER_BITE = 1000  # short transactions: polls are recorded in between
@@ -30,6 +37,7 @@ class Cleanup:
             old_posts(policy.max_article_age_days),
         ]
         self._history = old_polls(policy.poll_history_days)
+        self._unmarked = unmarked_posts()
         if policy.processed_retention_days is not None:
             self._bites.insert(1, old_processed(policy.processed_retention_days))
 
@@ -42,6 +50,7 @@ class Cleanup:
         for bite in self._bites:
             total += await self._take(bite, now, _BITES_PER_TICK)
         total += await self._take(self._history, now, _HISTORY_BITES_PER_TICK)
+        await self._take(self._unmarked, now, _BITES_PER_TICK)
         if total:
             log.info("[Polling] cleaned up", rows=total)
         return total

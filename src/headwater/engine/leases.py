@@ -62,7 +62,7 @@ class Leases:
             return None
         state = await self._hosts.take(lane, delay_seconds, own_until)
         if state is not None and not self.are_fresh():  # it took long
-            await self._hosts.give_back(lane, None)
+            await self._hosts.give_back_unused(state)
             return None
         return state
 

@@ -23,7 +23,7 @@ from headwater.store.moving import unfinished
 from headwater.store.people import People
 from headwater.store.polls import Polls
 from headwater.store.posts import Posts
-from headwater.store.record import record
+from headwater.store.record import Overtaken, record, record_large
 from headwater.store.rows import to_ms
 from headwater.store.secrets import Secrets
 from headwater.store.sessions import Sessions
@@ -36,7 +36,6 @@ T = TypeVar("T")
 _POSTS_PER_COMMIT = 1000
 _PATIENCE_SECONDS = 300.0  # how long a result waits for a database that is away (K5)
 _RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
-Write = Callable[[Callable[[Session], list[Outcome]]], Awaitable[list[Outcome]]]
 
 
 class Store:
@@ -160,19 +159,22 @@ class Store:
             self.waiting -= 1
 
     async def _stored(self, outcome: Outcome) -> Outcome:
-        # what must be held against others' posts goes in one line with them (D5)
-        is_large = len(outcome.posts) > _POSTS_PER_COMMIT and not outcome.dedupe_in_podcast
+        is_large = len(outcome.posts) > _POSTS_PER_COMMIT
         return await (self._record_large if is_large else self._record)(outcome)
 
     async def _record_aside(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
-        return await self._record_many(outcomes, write=self.database.write_aside)
-
-    async def _record_many(
-        self, outcomes: Sequence[Outcome], write: Write | None = None
-    ) -> Sequence[Outcome | Exception]:
         started = self._clock.monotonic()
         try:
-            stored = await (write or self.database.write)(lambda s: record(s, outcomes))
+            stored = await self.database.write_aside(lambda s: record_large(s, outcomes[0]))
+        except Overtaken:
+            return await self._record_many(outcomes)  # nothing but what hosts asked for
+        self.on_commit(1, self._clock.monotonic() - started)
+        return [stored]
+
+    async def _record_many(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome | Exception]:
+        started = self._clock.monotonic()
+        try:
+            stored = await self.database.write(lambda s: record(s, outcomes))
         except Exception as error:  # noqa: BLE001 - one of them is bad; find out which (K5)
             if len(outcomes) == 1 or isinstance(error, DatabaseUnavailable):
                 return [error] * len(outcomes)

@@ -32,9 +32,14 @@ _SET_OUT = """
     ON CONFLICT (lane) DO UPDATE
     SET next_allowed_at = excluded.next_allowed_at, next_allowed_set_at = NULL
 """
+_UNDO = """
+    UPDATE hosts SET next_allowed_at = :at, next_allowed_set_at = :set_at
+    WHERE lane = :lane AND next_allowed_at IS NOT NULL AND next_allowed_set_at IS NULL
+"""
 # a lane, the delay of whoever goes there, and until when one lasts that the same visit left behind
 _Wanted = tuple[str, float, datetime | None]
-_GivenBack = tuple[str, Visit | None]
+# a lane, the visit, and for a host that nobody went to after all: what was stored of it before
+_GivenBack = tuple[str, Visit | None, HostState | None]
 _SILENT_SECONDS = 120  # longer than any visit: who says nothing for so long will not give back
 _LEAST_SECONDS = 3.0  # that a host is left alone if its visitor may only have lost its connection
 
@@ -87,7 +92,11 @@ class HostClaims:
 
     async def give_back(self, lane: str, visit: Visit | None) -> None:
         """Let others have a host, once they can know of the visit."""
-        await self._giving((lane, visit))
+        await self._giving((lane, visit, None))
+
+    async def give_back_unused(self, state: HostState) -> None:
+        """Let others have a host that was not asked for anything, as `take` found it."""
+        await self._giving((state.lane, None, state))
 
     async def keep(self) -> None:
         """See to it that hosts whose visits are under way stay ours, on a new connection too."""
@@ -103,10 +112,10 @@ class HostClaims:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._taken, wanted)
 
-    def _untake(self, wanted: _Wanted, state: HostState | None) -> None:
+    def _untake(self, _wanted: _Wanted, state: HostState | None) -> None:
         """Give a host back that nobody wants any more."""
         if state is not None:
-            errand = asyncio.create_task(self.give_back(wanted[0], None))
+            errand = asyncio.create_task(self.give_back_unused(state))
             self._errands.add(errand)
             errand.add_done_callback(self._errands.discard)
 
@@ -135,14 +144,15 @@ class HostClaims:
         ]
 
     def _given_back(self, given: Sequence[_GivenBack]) -> list[None]:
-        ours = [(key, visit) for lane, visit in given if self._let_go(key := _key(lane))]
-        others = [visit for lane, visit in given if _key(lane) not in dict(ours)]
+        ours = [(key, visit) for lane, visit, _ in given if self._let_go(key := _key(lane))]
+        others = [visit for lane, visit, _ in given if _key(lane) not in dict(ours)]
         try:
             session = self._connected()
             visits = [visit for _, visit in ours if visit is not None]
             # whoever took a host over when our connection was cut has been there since
             visits += [replace(visit, is_last=False) for visit in others if visit is not None]
             keep_visits(session, visits)
+            self._undo(session, [state for *_, state in given if state is not None], dict(ours))
             session.connection.execute(_GIVE_BACK, [[key for key, _ in ours]])
             if self._seldom and not self._held:
                 self._drop()
@@ -151,6 +161,15 @@ class HostClaims:
             if self._database.translate(error) is error:
                 raise
         return [None] * len(given)
+
+    def _undo(
+        self, session: PostgresSession, states: Sequence[HostState], ours: Collection[int]
+    ) -> None:
+        """Take back that somebody set out for hosts, unless another of us is there."""
+        for state in states:
+            if (key := _key(state.lane)) in ours and not self._held[key]:
+                at, set_at = to_ms(state.next_allowed_at), to_ms(state.next_allowed_set_at)
+                session.execute(_UNDO, {"lane": state.lane, "at": at, "set_at": set_at})
 
     def _let_go(self, key: int) -> bool:
         """Count a host as given back; False: it is another process's by now."""

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from headwater.store import polls, posts
+from headwater.store import marks, polls, posts
 from headwater.store.database import Params, Session
 from headwater.store.rows import to_ms
 
@@ -85,6 +85,11 @@ def old_polls(days: int) -> Bite:
         lambda session, now, limit: polls.old(session, now, days, limit),
         lambda session, ids, _limit: polls.forget(session, ids),
     )
+
+
+def unmarked_posts() -> Bite:
+    """What a podcast stored before it took every story once: it is marked, nothing goes (D5)."""
+    return Bite(marks.unmarked, marks.mark_some)
 
 
 def _past_age_limit(session: Session, rows: _Aging, params: Params) -> Ids:

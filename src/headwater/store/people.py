@@ -5,6 +5,7 @@ from datetime import datetime
 
 from headwater.errors import NotFound, UsageError
 from headwater.model import Podcast, SealedSecret, User
+from headwater.store import marks
 from headwater.store.database import Database, Session
 from headwater.store.rows import podcast_from, to_ms, user_from
 from headwater.store.secrets import refuse_retired
@@ -202,6 +203,7 @@ def _save_podcast(session: Session, podcast: Podcast) -> None:
             dedupe_across_sources = excluded.dedupe_across_sources""",
         params,
     )
+    _forget_marks(session, podcast)
 
 
 def _change_podcast(session: Session, podcast: Podcast) -> None:
@@ -210,6 +212,12 @@ def _change_podcast(session: Session, podcast: Podcast) -> None:
         dedupe_across_sources = :dedupe WHERE id = :id"""
     if not session.execute(sql, _podcast_row(podcast)):
         raise NotFound(f"there is no podcast {podcast.id!r}")
+    _forget_marks(session, podcast)
+
+
+def _forget_marks(session: Session, podcast: Podcast) -> None:
+    if not podcast.dedupe_across_sources:
+        marks.forget(session, podcast.id)
 
 
 def _refuse_taken_podcast(session: Session, podcast: Podcast) -> None:

@@ -1,12 +1,14 @@
 """Posts, and what is known to have been one (D1, D5, R5, R8)."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from headwater.batch import Batcher
 from headwater.model import Outcome, Post, Subject
 from headwater.rules.admission import Known, Sifted, link_mark, mark
+from headwater.store import marks
 from headwater.store.database import Database, Row, Session
 from headwater.store.parts import Part, Stretch, part_of
 from headwater.store.rows import POST_COLUMNS, columns, content_of, post_from
@@ -79,28 +81,25 @@ class Posts:
 
 def known_of_many(session: Session, asked: Sequence[Asked]) -> list[Known]:
     """Look every hash up among posts and tombstones, of the source or its podcast (D1, D5)."""
-    alone = [one for one in asked if not one[0].dedupe_across_sources]
-    stored, buried = _of_sources(session, alone) if alone else ({}, {})
-    answers = []
-    for subject, sifted in asked:
-        source = subject.source
-        if subject.dedupe_across_sources:
-            found = _of_podcast(session, source.podcast_id, sifted)
-        else:
-            found = stored.get(source.id, []), buried.get(source.id, [])
-        answers.append(_known(session, source.id, sifted, *found))
-    return answers
+    stored, buried = _of_sources(session, asked)
+    return [
+        _known(session, one, stored.get(one[0].source.id, ()), buried.get(one[0].source.id, ()))
+        for one in asked
+    ]
 
 
-def _known(
-    session: Session, source_id: str, sifted: Sifted, stored: Sequence[Row], buried: Sequence[Row]
-) -> Known:
-    at_links = {(mark(h), link_mark(url)) for h, url, owner in stored if owner == source_id}
-    at_links |= {(found, link) for found, link, owner in buried if owner == source_id}
+def _known(session: Session, asked: Asked, stored: Sequence[Row], buried: Sequence[Row]) -> Known:
+    subject, sifted = asked
+    source = subject.source
+    found = {mark(row[0]) for row in stored} | {row[0] for row in buried}
+    if subject.dedupe_across_sources:
+        found |= marks.known(session, source, sifted.hashes)
+    at_links = {(mark(h), link_mark(url)) for h, url, _ in stored}
+    at_links |= {(one, link) for one, link, _ in buried}
     return Known(
-        marks=frozenset({mark(row[0]) for row in stored} | {row[0] for row in buried}),
+        marks=frozenset(found),
         marks_at_link=frozenset(at_links),
-        late_keys=_late_keys(session, source_id, sifted),
+        late_keys=_late_keys(session, source.id, sifted),
     )
 
 
@@ -111,9 +110,9 @@ def _of_sources(session: Session, asked: Sequence[Asked]) -> tuple[Rows, Rows]:
     buried: Rows = {}
     for first in range(0, len(pairs), _MOST_TOGETHER):  # one feed may have 100,000 of them (H1)
         some = pairs[first : first + _MOST_TOGETHER]
-        marks = [(owner, mark(h)) for owner, h in some]
+        short = [(owner, mark(h)) for owner, h in some]
         _find(session, stored, "posts", "content_hash", "url", some)
-        _find(session, buried, "tombstones", "mark", "link", marks)
+        _find(session, buried, "tombstones", "mark", "link", short)
     return stored, buried
 
 
@@ -153,24 +152,6 @@ def _by_owner(pairs: Sequence[tuple[str, str]]) -> str:
     return json.dumps(keys)
 
 
-def _of_podcast(
-    session: Session, podcast_id: str, sifted: Sifted
-) -> tuple[Sequence[Row], Sequence[Row]]:
-    """The same of all sources of a podcast (D5)."""
-    scope, hashes = "IN (SELECT id FROM sources WHERE podcast_id = :owner)", set(sifted.hashes)
-    stored = session.fetch(
-        f"""SELECT content_hash, url, source_id FROM posts
-        WHERE source_id {scope} AND {session.among("content_hash", "hashes")}""",
-        {"owner": podcast_id, "hashes": session.array(hashes)},
-    )
-    buried = session.fetch(
-        f"""SELECT mark, link, source_id FROM tombstones
-        WHERE source_id {scope} AND {session.among("mark", "marks")}""",
-        {"owner": podcast_id, "marks": session.array({mark(h) for h in hashes})},
-    )
-    return stored, buried
-
-
 def insert(session: Session, outcomes: Iterable[Outcome]) -> None:
     """Store the posts of polls; one that is there already stays as it is."""
     posts = ((post, o.source.podcast_id) for o in outcomes for post in o.posts)
@@ -181,6 +162,12 @@ def insert(session: Session, outcomes: Iterable[Outcome]) -> None:
             row["podcast_id"] = podcast_id
             rows.append(row)
         session.insert_rows("posts", rows, "ON CONFLICT (source_id, content_hash) DO NOTHING")
+
+
+def parts(outcome: Outcome) -> Iterator[Outcome]:
+    """An outcome with some of its posts at a time, as many as are inserted at once."""
+    for first in range(0, len(outcome.posts), _MOST_TOGETHER):
+        yield replace(outcome, posts=outcome.posts[first : first + _MOST_TOGETHER])
 
 
 def count_by_source(session: Session, table: str, source_ids: Sequence[str]) -> dict[str, int]:

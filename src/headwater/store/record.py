@@ -7,8 +7,9 @@ and each is stored by itself, so that a bad one harms no other (K5).
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from headwater.model import Fence, Hold, Outcome, OutcomeKind, SkipReason
-from headwater.store import hosts, polls, posts
+from headwater.model import Fence, Hold, LateKeys, Outcome, OutcomeKind, SkipReason, Source
+from headwater.rules.admission import mark
+from headwater.store import hosts, marks, polls, posts
 from headwater.store.database import Session
 from headwater.store.rows import columns_of, to_ms
 from headwater.store.shards import overtaken
@@ -20,32 +21,74 @@ _POLLED = frozenset({
     "permanent_failures", "permanent_kind", "validators", "body_hash", "seen_keys",
     "late_keys_kept", "hold", "enabled",
 })  # fmt: skip
+# Of a source's row on PostgreSQL: who locks it may change it, and others may only point to it. A
+# row that is pointed to may be changed by anybody, but it cannot go.
+_LOCK = "FOR NO KEY UPDATE"
+_PRESENT = "FOR KEY SHARE"
 _LATE_KEY_DAYS = 30  # how long a key outlives its entry in the feed
+
+
+class Overtaken(Exception):
+    """Somebody edited the source, or took its shard, while its posts were being stored (D4)."""
 
 
 def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Store outcomes whose sources nobody edited meanwhile; answer what became of each (D4)."""
+    marks.lock(session, {o.source.podcast_id for o in outcomes if _is_for_podcast(o)})
     late = overtaken(session, (o.fence for o in outcomes if o.fence is not None))
-    current = _current(session, outcomes)
+    current = _current(session, outcomes, _LOCK)
     results = []
     for outcome in outcomes:
-        before = outcome.before
-        as_polled = (before.generation, before.url, before.type, before.enabled)
-        if current.pop(before.id, None) == as_polled and outcome.fence not in late:
-            results.append(_without_podcast_twins(session, outcome))
-        else:
-            results.append(replace(outcome, posts=(), recorded=False))
-    fresh = [outcome for outcome in results if outcome.recorded]
-    _store(session, fresh)
+        if current.pop(outcome.before.id, None) != _as_polled(outcome) or outcome.fence in late:
+            outcome = replace(outcome, posts=(), recorded=False)
+        results.append(outcome)
+    results = [_without_podcast_twins(session, o) if _is_for_podcast(o) else o for o in results]
+    _store(session, [outcome for outcome in results if outcome.recorded])
     _keep_hosts(session, outcomes, late)
     return results
 
 
-def _current(session: Session, outcomes: Sequence[Outcome]) -> dict[str, tuple[object, ...]]:
-    lock = "ORDER BY id FOR UPDATE" if session.kind == "postgres" else ""
+def record_large(session: Session, outcome: Outcome) -> Outcome:
+    """Store an outcome of many posts; nothing that others wait for is locked before the end (H3).
+
+    Until then people may change the source, which ends this with `Overtaken`: all is undone.
+    """
+    for part in posts.parts(outcome):
+        _refuse_overtaken(session, outcome, _PRESENT)
+        posts.insert(session, [part])
+        if outcome.dedupe_in_podcast:
+            marks.keep(session, outcome.source, part.posts)
+    _keep_late_keys(session, [outcome])
+    if outcome.dedupe_in_podcast:
+        marks.lock(session, [outcome.source.podcast_id])
+        outcome, twins = _parted(session, outcome)
+        marks.withdraw(session, outcome.source, twins)
+    if outcome.fence is not None and overtaken(session, [outcome.fence]):
+        raise Overtaken
+    _refuse_overtaken(session, outcome, _LOCK)
+    _update_sources(session, [outcome])
+    polls.insert(session, [outcome])
+    _keep_hosts(session, [outcome], ())
+    return outcome
+
+
+def _as_polled(outcome: Outcome) -> tuple[object, ...]:
+    before = outcome.before
+    return before.generation, before.url, before.type, before.enabled
+
+
+def _refuse_overtaken(session: Session, outcome: Outcome, lock: str) -> None:
+    if _current(session, [outcome], lock).get(outcome.before.id) != _as_polled(outcome):
+        raise Overtaken
+
+
+def _current(
+    session: Session, outcomes: Sequence[Outcome], lock: str
+) -> dict[str, tuple[object, ...]]:
     rows = session.fetch_together(
         "id, generation, url, type, enabled",
-        f"FROM sources WHERE {session.among('id', 'ids')} {lock}",
+        f"""FROM sources WHERE {session.among("id", "ids")}
+        {f"ORDER BY id {lock}" if session.kind == "postgres" else ""}""",
         {"ids": session.array({outcome.before.id for outcome in outcomes})},
     )
     return {row[0]: (row[1], row[2], row[3], bool(row[4])) for row in rows}
@@ -56,9 +99,7 @@ def _store(session: Session, outcomes: Sequence[Outcome]) -> None:
         return
     _update_sources(session, outcomes)
     posts.insert(session, outcomes)
-    for outcome in outcomes:
-        if outcome.late_keys is not None:
-            _keep_late_keys(session, outcome)
+    _keep_late_keys(session, outcomes)
     polls.insert(session, outcomes)
 
 
@@ -96,36 +137,44 @@ def _update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
         session.update_rows("sources", rows, also)
 
 
+def _is_for_podcast(outcome: Outcome) -> bool:
+    """Whether its posts are held against those of the podcast's other sources (D5)."""
+    return outcome.recorded and outcome.dedupe_in_podcast and bool(outcome.posts)
+
+
 def _without_podcast_twins(session: Session, outcome: Outcome) -> Outcome:
     """Leave out what another source of the podcast stored since the poll looked (D5)."""
-    if not outcome.dedupe_in_podcast or not outcome.posts:
-        return outcome
-    rows = session.fetch(
-        f"""SELECT content_hash FROM posts
-        WHERE source_id IN (SELECT id FROM sources WHERE podcast_id = :podcast)
-        AND {session.among("content_hash", "hashes")}""",
-        {
-            "podcast": outcome.source.podcast_id,
-            "hashes": session.array(post.content_hash for post in outcome.posts),
-        },
-    )
-    twins = {row[0] for row in rows}
-    kept = tuple(post for post in outcome.posts if post.content_hash not in twins)
-    if len(kept) < len(outcome.posts):
-        duplicates = outcome.skipped.get(SkipReason.DUPLICATE, 0) + len(outcome.posts) - len(kept)
-        outcome = replace(
-            outcome,
-            kind=OutcomeKind.STORED if kept else OutcomeKind.UNCHANGED,
-            posts=kept,
-            skipped={**outcome.skipped, SkipReason.DUPLICATE: duplicates},
-        )
+    outcome, _ = _parted(session, outcome)
     posts.insert(session, [outcome])  # at once, so that the next one of this transaction sees them
+    marks.keep(session, outcome.source, outcome.posts)
     return outcome
 
 
-def _keep_late_keys(session: Session, outcome: Outcome) -> None:
-    keys, source = outcome.late_keys, outcome.source
-    if keys is None or keys.forget_all:
+def _parted(session: Session, outcome: Outcome) -> tuple[Outcome, list[str]]:
+    """An outcome without what other sources of the podcast have, and the hashes of that."""
+    found = marks.known(session, outcome.source, (post.content_hash for post in outcome.posts))
+    kept = tuple(post for post in outcome.posts if mark(post.content_hash) not in found)
+    twins = [p.content_hash for p in outcome.posts if mark(p.content_hash) in found]
+    if not twins:
+        return outcome, twins
+    duplicates = outcome.skipped.get(SkipReason.DUPLICATE, 0) + len(twins)
+    left = replace(
+        outcome,
+        kind=OutcomeKind.STORED if kept else OutcomeKind.UNCHANGED,
+        posts=kept,
+        skipped={**outcome.skipped, SkipReason.DUPLICATE: duplicates},
+    )
+    return left, twins
+
+
+def _keep_late_keys(session: Session, outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.late_keys is not None:
+            _keep_keys(session, outcome.source, outcome.late_keys)
+
+
+def _keep_keys(session: Session, source: Source, keys: LateKeys) -> None:
+    if keys.forget_all:
         session.execute("DELETE FROM late_keys WHERE source_id = :id", {"id": source.id})
         return
     now = to_ms(source.last_polled) or 0

@@ -80,7 +80,7 @@ def edit(
 ) -> Tally:
     """Change those of these sources that still fit, each as it is now."""
     where, params = those(session, wanted, ids)
-    lock = " ORDER BY s.id FOR UPDATE" if session.kind == "postgres" else ""
+    lock = " ORDER BY s.id FOR NO KEY UPDATE" if session.kind == "postgres" else ""
     rows = session.fetch_together(
         columns(SOURCE_COLUMNS, "s"), f"FROM sources s WHERE {where}{lock}", params
     )
@@ -103,7 +103,7 @@ def request(session: Session, wanted: SourceFilter, ids: Sequence[str], now: int
 def weights(session: Session, ids: Sequence[str]) -> Mapping[str, int]:
     """How many rows of other tables go with each of these sources."""
     rows: Counter[str] = Counter()
-    for table in ("posts", "articles", "tombstones", "late_keys", "polls"):
+    for table in ("posts", "articles", "tombstones", "podcast_marks", "late_keys", "polls"):
         rows.update(count_by_source(session, table, ids))
     return rows
 

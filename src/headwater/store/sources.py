@@ -328,7 +328,7 @@ def _subject(row: Row) -> Subject:
 
 
 def _edited(session: Session, source_id: str, change: Callable[[Source], Source]) -> Source:
-    lock = " FOR UPDATE" if session.kind == "postgres" else ""
+    lock = " FOR NO KEY UPDATE" if session.kind == "postgres" else ""
     rows = session.fetch(f"{_SELECT} WHERE s.id = :id{lock}", {"id": source_id})
     if not rows:
         raise NotFound(f"there is no source {source_id}")
