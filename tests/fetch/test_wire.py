@@ -12,7 +12,7 @@ from headwater.fetch.wire import Bounds, Wire
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 CRUMBS = b"1\r\nx\r\n" * 40_000
 END = b"0\r\n\r\n"
-BOUNDS = Bounds(read_seconds=60, max_body_bytes=1_000_000, max_wire_bytes=2_000_000)
+BOUNDS = Bounds(read_seconds=60, max_body_bytes=5_000_000, max_wire_bytes=9_000_000)
 
 
 class Line(asyncio.Transport):
@@ -84,24 +84,25 @@ async def test_n10_what_came_before_a_connection_was_lost_is_read(end):
         await asking
 
 
-async def test_n11_who_says_more_than_was_asked_for_is_not_asked_again():
+@pytest.mark.parametrize("crumbs", [b"1\r\nx\r\n", CRUMBS])
+async def test_n11_who_says_more_than_was_asked_for_is_not_believed(crumbs):
     wire, line, asking = await asked()
-    wire.data_received(HEAD + b"1\r\nx\r\n" + END + b"HTTP/1.1 200 OK\r\n\r\n" * 1000)
+    wire.data_received(HEAD + crumbs + END + b"HTTP/1.1 200 OK\r\n\r\n" * 1000)
     with pytest.raises(BrokenBody):
         await asking
     assert not line.is_open
+
+
+@pytest.mark.parametrize("length", [1_048_577, 1_060_000])
+async def test_h1_a_large_body_that_comes_whole_asks_for_no_leave(length):
     wire, line, asking = await asked()
-    wire.data_received(HEAD + CRUMBS + END + b"HTTP/1.1 200 OK\r\n\r\n" * 1000)
-    while not asking.done():
-        await asyncio.sleep(0)
-    assert not line.is_open
-    assert not wire.is_reusable
+    wire.data_received(HEAD + b"%x\r\n" % length + b"y" * length + b"\r\n" + END)
+    await asking
+    assert (wire.size, wire.is_complete, wire.is_waiting, line.reads) == (length, True, False, True)
 
 
 async def test_h1_a_body_in_crumbs_still_needs_leave_to_grow_large():
-    bounds = Bounds(read_seconds=60, max_body_bytes=5_000_000, max_wire_bytes=50_000_000)
     wire, line, asking = await asked()
-    wire._bounds = bounds
     wire.data_received(HEAD + b"%x\r\n" % 1_048_500 + b"y" * 1_048_500 + b"\r\n" + CRUMBS)
     while wire._unread:
         await asyncio.sleep(0)

@@ -248,8 +248,10 @@ class Wire(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Know that the connection is gone."""
         self._transport = None
-        if self._unread and not self.is_idle:
-            self._parse(self._unread)
+        data, self._unread = self._unread, memoryview(b"")
+        while data and not self.is_idle:
+            self._read(data[:_BITE_BYTES], more=len(data) > _BITE_BYTES)
+            data = data[_BITE_BYTES:]
         self._ended(exc, is_whole=self._secured is None or self._secured.is_over)
         self._end_secured()
         del self._parser  # which knows us too: no circle for the garbage collector to find
@@ -277,27 +279,42 @@ class Wire(asyncio.Protocol):
             self.is_complete = True
             self._enough()
 
-    def _read(self, data: bytes) -> None:
-        self._quiet_by = self._loop.time() + self._bounds.read_seconds
+    def _read(self, data: bytes | memoryview, *, more: bool = False) -> None:
+        """Read what came; with `more`, the rest of it follows at once."""
         if len(data) > _BITE_BYTES:
             self._read_in_bites(memoryview(data))
-        else:
-            self._parse(data)
+            return
+        self._said_bytes += len(data)
+        self._quiet_by = self._loop.time() + self._bounds.read_seconds
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            more = False  # who switches without being asked has answered, and goes
+        except HttpParserCallbackError as error:
+            cause = error.__context__
+            if isinstance(cause, FetchError):
+                self._fail(cause)
+            else:
+                self._misread(error)
+            return
+        except HttpParserError as error:
+            self._misread(error)
+            return
+        if not more:
+            self._weigh()
 
     def _read_in_bites(self, data: memoryview) -> None:
         """Read on as long as a body comes in large pieces; else give others their turn (H2)."""
         while data and not self.is_idle:
             before, bite = self.size, data[:_BITE_BYTES]
             data = data[_BITE_BYTES:]
-            self._parse(bite)
+            self._read(bite, more=bool(data))
             if data and self.size - before < len(bite) * _LARGE_PIECES and not self.is_idle:
                 self._unread = data
                 if self._transport is not None:
                     self._transport.pause_reading()
                 self._loop.call_soon(self._read_on)
                 return
-        if data and self._transport is not None:
-            self._transport.abort()  # nobody asked for it (N11)
 
     def _read_on(self) -> None:
         data, self._unread = self._unread, memoryview(b"")
@@ -310,24 +327,6 @@ class Wire(asyncio.Protocol):
             self._transport.resume_reading()
         if self._secured is not None:
             self._look_for_goodbye(self._secured)
-
-    def _parse(self, data: bytes | memoryview) -> None:
-        self._said_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            pass  # who switches without being asked has answered, and goes
-        except HttpParserCallbackError as error:
-            cause = error.__context__
-            if isinstance(cause, FetchError):
-                self._fail(cause)
-            else:
-                self._misread(error)
-            return
-        except HttpParserError as error:
-            self._misread(error)
-            return
-        self._weigh()
 
     def _misread(self, error: HttpParserError) -> None:
         """Tell an answer that is wrong from what follows one, and from no answer at all."""
