@@ -81,6 +81,20 @@ def test_the_window_is_bounded_by_number():
     assert log.reaches(5000)
 
 
+def test_h2_of_more_posts_than_are_kept_only_those_are_looked_at():
+    events, log = a_log(most_events=300)
+    events.tell(EventKind.TICK, text="1")
+    unseen: Any = [object()] * 10_000
+    posts = [*unseen, *(a_post(str(n)) for n in range(300))]
+    events.tell(EventKind.POST_CREATED, a_subject(), outcome=outcome_with(*posts))
+    assert (log.newest, len(log)) == (10_301, 300)
+    assert not log.reaches(10_000)
+    assert [kept.last for kept in log.after(10_001, 99)] == [10_101, 10_201, 10_301]
+    events.tell(EventKind.TICK, text="2")
+    assert log.newest == 10_302
+    assert 200 <= len(log) <= 300
+
+
 def test_the_window_is_bounded_by_memory():
     events, log = a_log(most_bytes=100_000)
     long = a_post("long", url="https://example.org/" + "x" * 8000)

@@ -47,7 +47,8 @@ def test_everything_is_there_afterwards(cli, source, target):
     again = cli("migrate", "--from", SOURCE, "--to", target)
     assert again.code == 0
     assert again.out == said.out
-    assert again.err.startswith("The move was complete before; ")
+    assert again.err.startswith("Nothing was left to copy; ")
+    assert again.err.endswith("there is nothing to do.\n")
 
 
 def test_json_tells_the_same(cli, source):

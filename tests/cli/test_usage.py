@@ -36,6 +36,7 @@ def test_help_is_a_sentence_and_an_example(cli, path):
     said = cli(*path, "--help")
     assert said.code == 0
     assert "Example: headwater " in said.out
+    assert "..." not in said.out.partition("\n")[2].partition("\n\n")[2], "a sentence is cut"
     assert ESCAPE not in said.out
 
 

@@ -22,6 +22,9 @@ from headwater.errors import (
 )
 from headwater.fetch import parse_process
 from headwater.fetch.feed import Feed, parse_feed
+from headwater.fetch.parse_frames import to_json
+from headwater.fetch.parse_line import ParseLine
+from headwater.fetch.parse_process import MAX_HANDFUL_BYTES, Job, ParseProcess
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.website import read_page
 from headwater.rules.opml import read_opml
@@ -505,6 +508,78 @@ async def test_h2_a_handful_that_hangs_is_stopped_and_what_waits_behind_it_is_pa
         results = await asyncio.gather(*jobs, return_exceptions=True)
     assert isinstance(results[0], TooExpensive)
     assert not any(isinstance(result, Exception) for result in results[1:])
+
+
+def a_job(order, content_type=None):
+    return Job("feed", order, content_type, URL, 10)
+
+
+def a_line(*orders):
+    line = ParseLine()
+    for order in orders:
+        line.join(a_job(order))
+    return line
+
+
+async def worked_off(line):
+    """What is done after a worker was given all that it takes: suspects, and who is in line."""
+    worker, loop = ParseProcess(ODD_WORKER, memory_mb=512), asyncio.get_running_loop()
+    try:
+        await asyncio.to_thread(worker.start)
+        suspects = await asyncio.to_thread(line.work_off, worker, loop)
+    finally:
+        await asyncio.to_thread(worker.end)
+    return [job.document.split() for job, _ in suspects], line
+
+
+async def test_h2_only_the_handful_that_ended_a_worker_is_suspected_and_the_rest_stays_in_line():
+    orders = [padded(b"echo %d" % n) for n in range(50)]
+    orders[16] = padded(b"die SIGKILL")
+    suspects, line = await worked_off(a_line(*orders))
+    assert [b"die", b"SIGKILL"] in suspects
+    assert 1 <= len(suspects) <= 14
+    last = int(suspects[-1][1])
+    waiting = [job.document.split() for _ in range(9) for job, _ in line.take()]
+    assert waiting == [[b"echo", b"%d" % n] for n in range(last + 1, 50)]
+
+
+async def test_h2_who_comes_after_a_worker_said_goodbye_is_not_suspected():
+    suspects, line = await worked_off(a_line(b"echo 1", b"grow 300", b"echo 2", b"echo 3"))
+    assert suspects == [[b"echo", b"2"]]  # the next one goes alone, in case it was too much
+    assert [job.document for job, _ in line.take()] == [b"echo 3"]
+
+
+async def test_h2_nobody_in_line_waits_for_the_one_that_is_tried_again(tmp_path):
+    orders = [f"hang {tmp_path / 'begun'}".encode(), *(padded(b"echo 1") for _ in range(30))]
+    clock = PatientClock()
+    async with crowded(worker=ODD_WORKER, clock=clock, processes=2) as parsers:
+        await parsed(parsers, small_feed(0))
+        jobs = [asyncio.create_task(parsed(parsers, data)) for data in orders]
+        await exists(tmp_path / "begun")
+        (tmp_path / "begun").unlink()
+        clock.let_all_time_pass()
+        results = await asyncio.gather(*jobs[1:], return_exceptions=True)
+        await exists(tmp_path / "begun")  # it hangs again, alone
+        assert not jobs[0].done()
+        assert not any(isinstance(result, Exception) for result in results)
+        jobs[0].cancel()
+
+
+@pytest.mark.parametrize("content_type", ["\x01" * 60_000, '"' * 60_000, "\U0001f41f" * 60_000])
+async def test_h2_a_handful_has_room_for_the_oddest_content_type(content_type):
+    """As many bytes as a pipe holds: a worker that answers would wait for us, and we for it."""
+    job = a_job(b"<rss/>", content_type)
+    line = ParseLine()
+    for _ in range(20):
+        line.join(job)
+        line.join(a_job(b"<rss/>", '"' * 5_000))
+    while handful := line.take():
+        size = sum(len(to_json([j.content_type, j.url])) + len(j.document) for j, _ in handful)
+        assert size < MAX_HANDFUL_BYTES or not line.has_room_for(job)
+    async with crowded() as parsers:
+        await parsed(parsers, small_feed(0))
+        reading = (parsers.feed(small_feed(1), content_type=content_type, url=URL) for _ in "123")
+        assert [feed.title for feed in await asyncio.gather(*reading)] == ["1"] * 3
 
 
 async def test_closing_answers_all_who_are_in_line(tmp_path):

@@ -16,6 +16,7 @@ from headwater.fetch.feed import parse_feed
 from headwater.fetch.feed_links import feed_links
 from headwater.fetch.website import decoded_page, read_page
 from headwater.fetch.x_refusals import refusal
+from headwater.rules.opml import read_opml
 from headwater.rules.urls import MAX_URL_LENGTH, masked, parse_url
 from headwater.settings import load_settings
 from tests.fuzz.mutations import MAX_BYTES
@@ -181,3 +182,8 @@ def test_q2_h1_a_long_namespace_was_repeated_in_the_name_of_every_tag(document: 
     finally:
         tracemalloc.stop()
     assert peak < 16_000_000  # it was more than 140,000,000
+
+
+def test_m6_an_address_in_a_list_holds_no_carriage_return():
+    found = read_opml(b'<opml><outline xmlUrl="a&#13;b" htmlUrl="https://a&#13;.example/"/></opml>')
+    assert [(each.url, each.html_url) for each in found] == [("ab", "https://a.example/")]

@@ -49,7 +49,8 @@ def test_a_list_whose_host_cannot_keep_up(cli, tmp_path):
     opml(tmp_path, [f"https://nitter.net/{n}/rss" for n in range(40)])
     said = cli("simulate", "--opml", "list.opml", "--interval", 5, "--days", 0.2)
     assert said.code == 0
-    assert said.err == "1 line of list.opml cannot be polled\n"
+    assert said.err.startswith("1 line of list.opml cannot be polled:\n  ftp://")
+    assert said.err.endswith(": ftp: URLs are not supported; use http:// or https://\n")
     assert "\t40\t3 s\t" in said.out
     assert "\tyes\t3 min\n" in said.out
     said = cli("simulate", "--opml", "list.opml", "--interval", 1, "--days", 0.2)

@@ -139,6 +139,10 @@ class EventLog:
             self._keep(event, outcome.source.disabled_reason)
 
     def _keep_posts(self, event: Event, posts: Sequence[Post]) -> None:
+        beyond = len(posts) - self.limits.most_events
+        if beyond > 0:  # more than are ever kept: to look at them all would hold up the loop (H2)
+            self._skip(beyond)
+            posts = posts[beyond:]
         for first in range(0, len(posts), _POSTS_TOGETHER):
             some = [KeptPost._make(_brief(p)) for p in posts[first : first + _POSTS_TOGETHER]]
             size = sum(_POST_BYTES + getsizeof(post.title) + getsizeof(post.url) for post in some)
@@ -161,6 +165,13 @@ class EventLog:
         self.size += size
         self._let_go()
         self.news.set()
+
+    def _skip(self, count: int) -> None:
+        """Count events that nobody can have, nor anything before them."""
+        self._kept.clear()
+        self.size = 0
+        self.newest += count
+        self._gone = self.newest
 
     def _let_go(self) -> None:
         limits = self.limits

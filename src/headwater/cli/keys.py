@@ -22,7 +22,7 @@ Provider = Annotated[str, typer.Argument(help="Whose API: x.")]
 
 @_keys.callback()
 def keys(ctx: typer.Context, json: output.Json = False) -> None:
-    """List a user's API keys, set and remove them, or rotate what all are sealed with."""
+    """List a user's API keys, set, remove or reseal them."""
     if ctx.invoked_subcommand is None:
         _list_keys(ctx, json=json)
 
@@ -63,7 +63,7 @@ def remove_key_(ctx: typer.Context, provider: Provider) -> None:
 
 @_keys.command("rotate", epilog="Example: headwater keys rotate")
 def rotate(ctx: typer.Context) -> None:
-    """Seal the API keys of all users with a new master key, also beside a running service."""
+    """Seal all users' API keys anew, also beside a running service."""
     done = invocation(ctx).do(lambda app: rotate_master_key(app.store, app.master_keys))
     sealed = words.counted(done.resealed, "API key")
     output.say(f"Sealed {sealed} with {_described(done)} master key {done.key_id}")

@@ -45,7 +45,7 @@ def migrate(
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Bring the database's schema up to date, or move everything into another database."""
+    """Bring the schema up to date, or move into another database."""
     call = invocation(ctx)
     if from_ is None and to is None:
         _bring_up_to_date(call.settings, json=json)
@@ -65,7 +65,11 @@ def _bring_up_to_date(settings: Settings, *, json: bool) -> None:
     if json:
         output.show_json({"before": before, "after": after})
         return
-    told = f"is {after} already" if before == after else f"went from {before} to {after}"
+    told = (
+        f"is {after} already; nothing was to do"
+        if before == after
+        else f"went from {before} to {after}"
+    )
     output.say(f"The schema {told}")
 
 
@@ -184,7 +188,7 @@ def _say_what_next(moved: Moved, key_files: tuple[Path, Path] | None) -> None:
     """On standard error: the answer itself is the table."""
     total = words.counted(sum(one.target.rows for one in moved.tables), "row")
     if moved.was_complete:
-        output.note(f"The move was complete before; both sides have the same {total}.")
+        output.note(f"Nothing was left to copy; both sides have the same {total}.")
     else:
         copied = words.counted(moved.copied, "row")
         output.note(f"Copied {copied}; both sides have the same {total}.")
@@ -193,4 +197,7 @@ def _say_what_next(moved: Moved, key_files: tuple[Path, Path] | None) -> None:
         where = "" if here.is_absolute() else " (seen from the folder that headwater runs in)"
         taken = "; one of another database is in its place, keep that" if here.exists() else ""
         output.note(f"Move the master key too, from {there} to {here}{where}{taken}.")
-    output.note("Then set app.database-url to what you gave as --to, and start headwater.")
+    if moved.was_complete:
+        output.note("Where app.database-url is what you gave as --to, there is nothing to do.")
+    else:
+        output.note("Then set app.database-url to what you gave as --to, and start headwater.")

@@ -1,7 +1,7 @@
 """The command that plays days of polling in seconds: will it fit, and do the rules hold?"""
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -21,6 +21,7 @@ from headwater.errors import UsageError
 from headwater.model import Source, SourceType
 from headwater.operations.sources import SourceSettings, new_source
 from headwater.rules.opml import Outline, read_opml
+from headwater.rules.urls import masked
 from headwater.settings import Settings, policy_from
 from headwater.simulation.loop import START
 from headwater.simulation.population import ANSWER_SECONDS, Population, invented, watched
@@ -33,6 +34,7 @@ commands = typer.Typer()
 _BITE = 1000
 _MOST_SOURCES = 1_000_000
 _MOST_DAYS = 3660.0
+_MOST_TOLD = 20  # lines of a list
 
 
 @commands.command(
@@ -59,10 +61,11 @@ def simulate(
     faults: Annotated[bool, typer.Option("--faults", help="Let everything go wrong.")] = False,
     json: output.Json = False,
 ) -> None:
-    """Play days of polling in seconds: when requests fall, who cannot keep up, which rule fails.
+    """Play days of polling in seconds, and see who cannot keep up.
 
-    The real engine polls your sources, those of a list or invented ones on a virtual web. Nothing
-    is sent and nothing is stored. --podcast or --user plays with the sources of one alone.
+    Also told are when requests fall and, with --faults, which rule does not hold. The real engine
+    polls your sources, those of a list or invented ones on a virtual web. Nothing is sent and
+    nothing is stored. --podcast or --user plays with the sources of one alone.
     """
     call = invocation(ctx)
     if sources is not None and opml is not None:
@@ -184,23 +187,28 @@ def _unpolled(source: Source) -> Source:
 
 
 def _listed(file: Path, interval: int | None) -> list[Source]:
-    """The sources of a list, each once."""
+    """The sources of a list, each once; tells of those that are left out."""
     outlines = {outline.url: outline for outline in read_opml(read_list(file))}
-    found = list(_sources(outlines.values(), interval))
-    left_out = len(outlines) - len(found)
+    found: list[Source] = []
+    left_out: list[str] = []
+    for number, outline in enumerate(outlines.values(), 1):
+        try:
+            found.append(_source(number, outline, interval))
+        except UsageError as error:
+            left_out.append(f"{masked(outline.url)}: {error}")
     if left_out:
-        output.note(f"{words.counted(left_out, 'line')} of {file} cannot be polled")
+        output.note(f"{words.counted(len(left_out), 'line')} of {file} cannot be polled:")
+        for told in left_out[:_MOST_TOLD]:
+            output.note(f"  {told}")
+    if len(left_out) > _MOST_TOLD:
+        output.note(f"  and {len(left_out) - _MOST_TOLD} more")
     if not found:
         raise UsageError(f"{file} names nothing that can be polled")
     return found
 
 
-def _sources(outlines: Iterable[Outline], interval: int | None) -> Iterator[Source]:
-    for number, outline in enumerate(outlines):
-        type_ = SourceType(outline.type) if outline.type not in (None, "rss") else None
-        wanted = SourceSettings(type=type_, url=outline.url, poll_interval_minutes=interval)
-        try:
-            # named by its place: an id that is drawn would make every story another one
-            yield replace(new_source("default", wanted, START), id=f"line{number + 1}")
-        except UsageError:
-            continue
+def _source(number: int, outline: Outline, interval: int | None) -> Source:
+    type_ = SourceType(outline.type) if outline.type not in (None, "rss") else None
+    wanted = SourceSettings(type=type_, url=outline.url, poll_interval_minutes=interval)
+    # named by its place: an id that is drawn would make every story another one
+    return replace(new_source("default", wanted, START), id=f"line{number}")

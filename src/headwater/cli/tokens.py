@@ -33,7 +33,7 @@ def tokens(ctx: typer.Context, json: output.Json = False) -> None:
 
 @_tokens.command("list", epilog="Example: headwater tokens list")
 def list_tokens_(ctx: typer.Context, json: output.Json = False) -> None:
-    """List access tokens of all users; their secrets are not known any more."""
+    """List access tokens of all users, without their secrets."""
     _list_tokens(ctx, json=json)
 
 

@@ -41,7 +41,10 @@ def worker(
         int | None, typer.Option(help="How many of the 256 shards to poll at once.")
     ] = None,
 ) -> None:
-    """Poll sources as they fall due, beside other workers on the same PostgreSQL."""
+    """Poll sources as they fall due, beside other workers.
+
+    All of them share one PostgreSQL database.
+    """
     call = invocation(ctx)
     settings = load_settings(
         config_file=call.config_file,

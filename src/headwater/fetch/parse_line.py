@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from headwater.fetch.feed import Feed
+from headwater.fetch.parse_frames import to_json
 from headwater.fetch.parse_process import MAX_HANDFUL_BYTES, Job, ParseProcess
 
 _HANDFUL_BYTES = MAX_HANDFUL_BYTES // 2  # the last document of a handful may go beyond it
@@ -29,6 +30,11 @@ class ParseLine:
         """How many wait."""
         return len(self._waiting)
 
+    @staticmethod
+    def has_room_for(job: Job) -> bool:
+        """Whether a document is so small that it can be the last one of any handful."""
+        return _size(job) <= MAX_HANDFUL_BYTES - _HANDFUL_BYTES
+
     def join(self, job: Job) -> asyncio.Future[Feed]:
         """Stand in line; the answer brings what was parsed."""
         future: asyncio.Future[Feed] = asyncio.get_running_loop().create_future()
@@ -46,7 +52,11 @@ class ParseLine:
         return handful
 
     def work_off(self, worker: ParseProcess, loop: asyncio.AbstractEventLoop) -> Sequence[Waiting]:
-        """Have a worker parse what is in line, which blocks; answer whom it did not survive."""
+        """Have a worker parse what is in line, which blocks; answer what it may have died of.
+
+        That is the rest of the handful that it had begun. What it had not even seen is back in
+        line, and is parsed in handfuls again.
+        """
         under_way: deque[list[Waiting]] = deque()  # handed over, and not all answered
         most, left = 2 if worker.takes_ahead else 1, _MOST_HANDFULS
         try:
@@ -66,11 +76,17 @@ class ParseLine:
                 under_way.popleft()
         except Exception:  # noqa: BLE001 - whatever it was: it is seen who is to blame
             worker.kill()
-        return [each for handful in under_way for each in handful]
+        suspects = under_way.popleft() if under_way else []
+        if worker.has_said_goodbye:  # after the one that was too much for it, if any was
+            under_way.appendleft(suspects[1:])
+            suspects = suspects[:1]
+        self._waiting.extendleft(reversed([each for handful in under_way for each in handful]))
+        return suspects
 
 
 def _size(job: Job) -> int:
-    return len(job.document) + len(job.url) + len(job.content_type or "") + _HEAD_BYTES
+    """How many bytes a document and what goes with it take on their way, quotes and all."""
+    return len(job.document) + len(to_json((job.url, job.content_type))) + _HEAD_BYTES
 
 
 def settle(waiting: Sequence[Waiting], results: Sequence[Feed | Exception]) -> None:

@@ -72,6 +72,7 @@ class ParseProcess:
         self._doomed = False
         self._ready = False  # takes jobs
         self._owed = 0  # documents handed over that are not answered yet
+        self.has_said_goodbye = False  # with an answer; it has not looked at what comes after that
         # whether a handful can be left in its pipe, whatever it is doing with the one before
         self.takes_ahead = False
 
@@ -215,11 +216,15 @@ class ParseProcess:
                 case ["entries", packed]:
                     entries.extend(unpack(fields) for fields in packed)
                 case ["done", complete, title, last]:
-                    self._owed, self._ready = self._owed - 1, not last
+                    self._answered(last=last)
                     return Feed(entries=tuple(entries), complete=complete, title=title)
                 case ["error", name, text, last]:
-                    self._owed, self._ready = self._owed - 1, not last
+                    self._answered(last=last)
                     raise self._error(name, text, job)
+
+    def _answered(self, *, last: bool) -> None:
+        self._owed -= 1
+        self._ready, self.has_said_goodbye = not last, last
 
     def _error(self, name: str, text: str, job: Job) -> Exception:
         if name == MemoryError.__name__:

@@ -55,6 +55,7 @@ class Parsers:
         self._closed = False
         self._line = ParseLine()
         self._working_off: asyncio.Task[None] | None = None
+        self._alone: set[asyncio.Task[None]] = set()
         self._has_spare_core = spare_core
         self._small_at: float | None = None  # when the last small document came
         # told of every worker that had to go: over its budget, or ended by what it was given
@@ -78,7 +79,7 @@ class Parsers:
             return await self._parse(job)
         if self._comes_alone():
             return parse_feed(data, content_type=content_type, url=url)
-        return await self._in_line(job)
+        return await (self._in_line(job) if self._line.has_room_for(job) else self._parse(job))
 
     async def page(self, data: bytes, *, content_type: str | None, url: str) -> Entry:
         """Read a page; raise NoContent, or TooExpensive where it goes over the budget."""
@@ -122,13 +123,21 @@ class Parsers:
         return await future
 
     async def _work_off(self) -> None:
-        """Have one worker parse what is in line; each that it does not survive gets its own."""
+        """Have one worker parse what is in line; each that it may not have survived goes alone.
+
+        Nobody in line waits for those: the one that is to blame may take all of its time again.
+        """
         try:
             while len(self._line):
                 for each in await self._hand_out():
-                    settle([each], [await self._result(each[0])])
+                    alone = asyncio.create_task(self._parse_alone(each))
+                    self._alone.add(alone)
+                    alone.add_done_callback(self._alone.discard)
         finally:
             self._working_off = None
+
+    async def _parse_alone(self, each: Waiting) -> None:
+        settle([each], [await self._result(each[0])])
 
     async def _hand_out(self) -> Sequence[Waiting]:
         try:

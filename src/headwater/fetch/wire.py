@@ -22,6 +22,8 @@ MAX_HEADERS = 200
 MAX_INFORMATIONAL = 10
 MAX_ERROR_BODY = 4096  # bytes of an error that are worth reading (N9)
 SMALL_BODY = 1_048_576  # larger ones need leave to grow (H1)
+_BITE_BYTES = 4096  # that are read in one go where they may be a thousand chunks (H2)
+_LARGE_PIECES = 0.875  # of what is read is body, where its pieces are large
 _ERROR_BODY_SECONDS = 5.0
 _LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
 _NO_BODY = frozenset({101, 204, 205, 304, *REDIRECTS})
@@ -51,6 +53,7 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._unread = memoryview(b"")  # what came, and waits for its turn
         self.questions = 0
         self.is_idle = True
         self._clear()
@@ -115,7 +118,7 @@ class Wire(asyncio.Protocol):
     async def grow(self) -> None:
         """Read the rest of a large body."""
         self._may_grow, self.is_waiting = True, False
-        if self._transport is not None:
+        if self._transport is not None and not self._unread:
             self._transport.resume_reading()
         self._quiet_by = self._loop.time() + self._bounds.read_seconds
         await self._wait()
@@ -219,6 +222,10 @@ class Wire(asyncio.Protocol):
             self._read(said)
         elif self._wire_bytes > self._bounds.max_wire_bytes:
             self._fail(TooLarge("the answer has far more bytes than its body"))
+        if not self._unread:
+            self._look_for_goodbye(secured)
+
+    def _look_for_goodbye(self, secured: Secured) -> None:
         if secured.is_over and self._transport is not None:
             self._transport.abort()
             self._ended(None, is_whole=True)
@@ -226,6 +233,10 @@ class Wire(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Know that the connection is gone."""
         self._transport = None
+        data, self._unread = self._unread, memoryview(b"")
+        while data and not self.is_idle:
+            self._read(data[:_BITE_BYTES], more=len(data) > _BITE_BYTES)
+            data = data[_BITE_BYTES:]
         self._ended(exc, is_whole=self._secured is None or self._secured.is_over)
         self._end_secured()
         del self._parser  # which knows us too: no circle for the garbage collector to find
@@ -253,13 +264,17 @@ class Wire(asyncio.Protocol):
             self.is_complete = True
             self._enough()
 
-    def _read(self, data: bytes) -> None:
+    def _read(self, data: bytes | memoryview, *, more: bool = False) -> None:
+        """Read what came; with `more`, the rest of it follows at once."""
+        if len(data) > _BITE_BYTES:
+            self._read_in_bites(memoryview(data))
+            return
         self._said_bytes += len(data)
         self._quiet_by = self._loop.time() + self._bounds.read_seconds
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
-            pass  # who switches without being asked has answered, and goes
+            more = False  # who switches without being asked has answered, and goes
         except HttpParserCallbackError as error:
             cause = error.__context__
             if isinstance(cause, FetchError):
@@ -270,7 +285,33 @@ class Wire(asyncio.Protocol):
         except HttpParserError as error:
             self._misread(error)
             return
-        self._weigh()
+        if not more:
+            self._weigh()
+
+    def _read_in_bites(self, data: memoryview) -> None:
+        """Read on as long as a body comes in large pieces; else give others their turn (H2)."""
+        while data and not self.is_idle:
+            before, bite = self.size, data[:_BITE_BYTES]
+            data = data[_BITE_BYTES:]
+            self._read(bite, more=bool(data))
+            if data and self.size - before < len(bite) * _LARGE_PIECES and not self.is_idle:
+                self._unread = data
+                if self._transport is not None:
+                    self._transport.pause_reading()
+                self._loop.call_soon(self._read_on)
+                return
+
+    def _read_on(self) -> None:
+        data, self._unread = self._unread, memoryview(b"")
+        if self._transport is None or not data:
+            return
+        self._read_in_bites(data)
+        if self._unread:
+            return
+        if not self.is_waiting and not self._transport.is_closing():
+            self._transport.resume_reading()
+        if self._secured is not None:
+            self._look_for_goodbye(self._secured)
 
     def _misread(self, error: HttpParserError) -> None:
         """Tell an answer that is wrong from what follows one, and from no answer at all."""

@@ -124,7 +124,7 @@ def _line(text: str) -> str:
 
 def _address(text: str | None) -> str | None:
     """The URL as given, to be judged by those who store it; None where there is none."""
-    return _UNWANTED.sub("", text or "").strip() or None
+    return _UNWANTED.sub("", text or "").replace("\r", "").strip() or None
 
 
 @dataclass(slots=True)
