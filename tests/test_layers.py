@@ -37,7 +37,7 @@ NETWORK = {
     "aiodns",
     "pycares",
 }
-NETWORK_DOORS = {"connect", "names", "address", "tls", "wire"}
+NETWORK_DOORS = {"connect", "names", "address", "tls", "reading", "wire"}
 OPENING_CALLS = {"open_connection", "create_connection", "sock_connect", "open_unix_connection"}
 WEB_FRAMEWORK = {"fastapi", "starlette", "uvicorn"}  # takes a third of a second to load
 SQL_DRIVERS = {"sqlite3", "psycopg", "asyncpg", "sqlalchemy"}

@@ -7,7 +7,8 @@ import weakref
 import pytest
 
 from headwater.fetch.deadline import Deadline
-from headwater.fetch.wire import Bounds, Wire
+from headwater.fetch.reading import Bounds
+from headwater.fetch.wire import Wire
 
 
 async def test_n9_waiting_ends_with_a_deadline():

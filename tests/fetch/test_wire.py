@@ -7,7 +7,8 @@ import math
 import pytest
 
 from headwater.errors import BrokenBody
-from headwater.fetch.wire import Bounds, Wire
+from headwater.fetch.reading import Bounds
+from headwater.fetch.wire import Wire
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 CRUMBS = b"1\r\nx\r\n" * 40_000

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.errors import FetchError
-from headwater.fetch.wire import MAX_HEADER_BYTES, MAX_HEADERS, Bounds, Wire
+from headwater.fetch.reading import MAX_HEADER_BYTES, MAX_HEADERS, Bounds
+from headwater.fetch.wire import Wire
 
 LIMIT = 20_000
 _BOUNDS = Bounds(read_seconds=3600, max_body_bytes=LIMIT, max_wire_bytes=1_000_000)

@@ -4,7 +4,8 @@ import asyncio
 
 from headwater.errors import BrokenBody, TooLarge
 from headwater.fetch.inflate import encoding_of, inflate, inflate_start
-from headwater.fetch.wire import MAX_ERROR_BODY, SMALL_BODY
+from headwater.fetch.reading import MAX_ERROR_BODY
+from headwater.fetch.wire import SMALL_BODY
 
 _INLINE_INFLATE = 4096  # a larger body is inflated in a thread (H2)
 

@@ -16,8 +16,9 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from headwater.errors import AddressRefused
 from headwater.fetch.address import Allowed, refusal
 from headwater.fetch.names import Names
+from headwater.fetch.reading import Bounds
 from headwater.fetch.tls import Secured, Trust
-from headwater.fetch.wire import Bounds, Wire
+from headwater.fetch.wire import Wire
 from headwater.rules.urls import WebUrl
 
 _KEEP_ALIVE_SECONDS = 5.0  # for the next source of the same lane
