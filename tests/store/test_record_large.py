@@ -11,6 +11,7 @@ import pytest
 from headwater.errors import StoreError
 from headwater.model import LateKeys, Podcast, Source
 from headwater.store import Store, open_database, polls, posts
+from headwater.store.shards import Shards
 from tests.store.pieces import (
     NOW,
     StoreClock,
@@ -145,6 +146,23 @@ async def test_d4_a_large_feed_of_a_source_that_is_given_another_url_is_discarde
     whole = await everything(store)
     assert [whole[table] for table in ("posts", "late_keys", "polls")] == [[], [], []]
     assert len(whole["hosts"]) == 1  # what the host asked for holds (P9)
+
+
+@pytest.mark.parametrize("kind", POSTGRES)
+async def test_k8_a_shard_is_taken_over_while_a_large_feed_of_it_is_stored(
+    store: Store, elsewhere: Store, held: Held
+):
+    source = await stored(store)
+    fence = await Shards(store.database).open(1, "a")
+    storing = asyncio.create_task(store.record(large(source, fence=fence)))
+    await held.reached()
+
+    await promptly(Shards(elsewhere.database).open(1, "b"))
+
+    held.go.set()
+    assert not (await storing).recorded
+    assert await store.sources.get(source.id) == source
+    assert await bodies(store, source) == []
 
 
 @pytest.mark.parametrize("kind", POSTGRES)

@@ -59,11 +59,37 @@ _HAS_DUE = f"""
     SELECT shard FROM generate_series(0, {SHARDS - 1}) AS shard,
         LATERAL (SELECT FROM sources s WHERE s.shard = shard.shard AND {{}} LIMIT 1) AS one
 """
-_DUE = """
-    SELECT s.hold_until, s.hold_set_at, s.id, s.type, s.url, s.host, s.poll_delay_seconds,
-        s.requested_at, s.last_polled, s.poll_interval_minutes, s.consecutive_failures,
-        s.max_backoff_hours, p.user_id
+_DUE_COLUMNS = (
+    "hold_until", "hold_set_at", "id", "type", "url", "host", "poll_delay_seconds", "requested_at",
+    "last_polled", "poll_interval_minutes", "consecutive_failures", "max_backoff_hours",
+)  # fmt: skip
+_DUE = f"""
+    SELECT {columns(_DUE_COLUMNS, "s")}, p.user_id
     FROM sources s JOIN podcasts p ON p.id = s.podcast_id
+"""
+_ALL_DUE = f"{_DUE} WHERE s.id IN ({_DUE_IDS})"
+_REQUESTED = f"{_DUE} WHERE s.id IN ({_REQUESTED_IDS})"
+# Of a backlog, as much as a shard can poll until it is looked at again: the first of every lane
+# before the second of any, those that wait for nothing first.
+_PER_LANE, _PER_SHARD = 100, 500
+_SOON = timedelta(seconds=20)
+_FIRST_DUE = f"""
+    SELECT {columns(_DUE_COLUMNS)}, user_id FROM (
+        SELECT ranked.*, row_number() OVER (PARTITION BY shard
+            ORDER BY is_closed, requested_at IS NULL, place, last_polled NULLS FIRST) AS turn
+        FROM (
+            SELECT due.*, coalesce(h.hold_until > :now OR h.next_allowed_at > :soon, FALSE)
+                    AS is_closed,
+                row_number() OVER (PARTITION BY due.lane ORDER BY
+                    coalesce(due.hold_until > :now, FALSE), requested_at, last_polled NULLS FIRST
+                ) AS place
+            FROM (
+                SELECT {columns(_DUE_COLUMNS, "s")}, s.shard, p.user_id,
+                    CASE WHEN s.type = 'twitter' THEN 'x.com/' || p.user_id ELSE s.host END AS lane
+                FROM sources s JOIN podcasts p ON p.id = s.podcast_id WHERE s.id IN ({{}})
+            ) AS due LEFT JOIN hosts h ON h.lane = due.lane
+        ) AS ranked WHERE place <= :per_lane
+    ) AS turns WHERE turn <= :per_shard
 """
 
 
@@ -77,15 +103,24 @@ class Sources:
     async def due(self, now: datetime, policy: Policy) -> list[DueSource]:
         """All sources that are due and not on a hold of their own, in no order (S2, S5)."""
         params = _moments(now, policy)
-        return await self._database.read(lambda s: _due(s, _DUE_IDS, params, now, policy))
+        return await self._database.read(lambda s: _due(s, _ALL_DUE, params, now, policy))
 
     async def due_in(
         self, shards: Sequence[int], now: datetime, policy: Policy, *, requested_only: bool = False
     ) -> list[DueSource]:
-        """The due sources of some shards, of a database that several workers share out."""
-        params = {**_moments(now, policy), "shards": list(shards)}
-        ids = _each(_OF_SHARDS, requested_only=requested_only)
-        return await self._database.read(lambda s: _due(s, ids, params, now, policy))
+        """The due sources of some shards, of a database that several workers share out.
+
+        Of a long backlog those that come first; who looks again finds the next ones.
+        """
+        params = {
+            **_moments(now, policy),
+            "shards": list(shards),
+            "soon": to_ms(now + _SOON),
+            "per_lane": _PER_LANE,
+            "per_shard": _PER_SHARD,
+        }
+        sql = _FIRST_DUE.format(_each(_OF_SHARDS, requested_only=requested_only))
+        return await self._database.read(lambda s: _due(s, sql, params, now, policy))
 
     async def due_shards(self, now: datetime, policy: Policy, *, requested_only: bool) -> list[int]:
         """The shards that have anything due."""
@@ -97,7 +132,7 @@ class Sources:
     ) -> list[DueSource]:
         """The sources that somebody asked to poll, of late or at any time (S9)."""
         params = {"since": to_ms(since)}
-        return await self._database.read(lambda s: _due(s, _REQUESTED_IDS, params, now, policy))
+        return await self._database.read(lambda s: _due(s, _REQUESTED, params, now, policy))
 
     async def due_one(self, source_id: str, policy: Policy) -> DueSource:
         """One source as its lane wants it, due or not."""
@@ -266,11 +301,11 @@ def _each(sql: str, *, requested_only: bool) -> str:
 
 
 def _due(
-    session: Session, ids: str, params: Mapping[str, object], now: datetime, policy: Policy
+    session: Session, sql: str, params: Mapping[str, object], now: datetime, policy: Policy
 ) -> list[DueSource]:
     """The SQL twin of `rules.schedule.is_due`, lane by lane; a property test ties the two."""
     found = []
-    for row in session.fetch(f"{_DUE} WHERE s.id IN ({ids})", params):
+    for row in session.fetch(sql, params):
         if row[0] is not None and hold_seconds(hold_from(row[0], row[1], None), now) > 0:
             continue
         try:
