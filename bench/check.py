@@ -4,7 +4,8 @@
     python -m bench.check --update    # takes what is measured now as the new limits
 
 Counted are calls of functions (Python's and C's), SQL statements and memory blocks kept, all per
-poll; then there are some ratios of times that were taken in turns.
+poll, also of polls that are only simulated; then there are some ratios of times that were taken in
+turns.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench import counting, ratios
+from bench import counting, ratios, simulation
 
 LIMITS = Path(__file__).with_name("limits.json")
 _ROOM = {"calls": 1.06, "statements": 1.5, "blocks": 1.0, "ratio": 1.0}
@@ -30,6 +31,7 @@ def measure() -> dict[str, float]:
         return {
             **asyncio.run(counting.figures(Path(folder))),
             **ratios.figures(Path(folder)),
+            "simulating 1,000 sources, a poll: calls": simulation.calls_of_a_poll(),
         }
 
 

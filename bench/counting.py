@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from bench import feeds
 from bench.calls import Calls
 from bench.sites import Site, open_site
 from bench.subjects.ours import WholePath
+from headwater.engine import metrics
 from headwater.fetch.feed import parse_feed
 
 FEEDS = 100
@@ -43,8 +45,11 @@ async def counts(site: Site) -> dict[str, float]:
 
 
 async def calls_of_a_poll(site: Site, rounds: int = _ROUNDS) -> float:
-    """The fewest of some rounds: what else goes on only ever adds to it."""
-    with Calls() as calls:
+    """The fewest of some rounds: what else goes on only ever adds to it.
+
+    Looks at the event loop are left out: they go by time, and a busy machine takes its time.
+    """
+    with Calls() as calls, patch.object(metrics, "_LOOK_SECONDS", 60.0):
         async with whole_path(site, slots=1) as path:
             return min([await _calls(calls, path, site) for _ in range(rounds)])
 

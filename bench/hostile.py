@@ -7,10 +7,11 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.hostile.judge import faults, is_excused
+from tests.hostile.lateness import at_share, bystander_faults, lags, stall_faults, stalls
 from tests.hostile.memory import Megabytes
 from tests.hostile.rows import ROWS, TOPICS
 from tests.hostile.run import AT_ONCE, Run, run_matrix
@@ -53,16 +54,24 @@ def show(database: str, run: Run) -> None:
         print(f"  time, one source      {longest:.1f} s   {name}")
     print(f"  memory, {AT_ONCE} at once    {words_for(run.grown_at_once)}")
     print(f"  memory, 64 x 10 MB     {words_for(run.grown_by_flood)}")
-    seconds = sorted(seconds for seconds, _ in run.healthy)
-    stored = sum(outcome["newPosts"] for _, outcome in run.healthy)
-    middle, most = seconds[len(seconds) // 2] * 1000, seconds[-1] * 1000
-    print(f"  healthy source        {len(seconds)} polls, {stored} posts, {middle:.0f} ms in the "
-          f"middle, {most:.0f} ms at most")  # fmt: skip
-    print(f"  worst loop stall      {run.worst_stall * 1000:.0f} ms; lag: {lags(run)}")
-    late = run.machine_late * 1000
-    print(
-        f"  no processor free for {late:.0f} ms, over all threads; the run took {run.seconds:.0f} s"
-    )
+    show_bystander(run)
+    print(f"  lag of the loop       {lag_words(lags(run.rounds[-1].metrics))}")
+    for stall in stalls(run.log):
+        print(f"  {stall}, {stall.unexcused(run.looks):.3f} s not excused")
+    for fault in (*stall_faults(run.log, run.looks), *bystander_faults(run.rounds, run.looks)):
+        print(f"  wrong: {fault}")
+    print(f"  the run took {run.seconds:.0f} s")
+
+
+def show_bystander(run: Run) -> None:
+    """Print what the healthy source and the API had to say, before and meanwhile."""
+    for name, quiet in (("before", True), ("meanwhile", False)):
+        rounds = [one for one in run.rounds if (one.slot < 0) is quiet]
+        polls, answers = ([t.seconds * 1000 for t in of] for of in (
+            [one.poll for one in rounds], [one.api for one in rounds]))  # fmt: skip
+        shown = (f"{at_share(t, 0.5):.0f}, {at_share(t, 0.95):.0f}, {max(t):.0f} ms"
+                 for t in (polls, answers))  # fmt: skip
+        print(f"  {name:9} {len(rounds)} polls; half, 95 %, all within {', API '.join(shown)}")
 
 
 def words_for(grown: Megabytes) -> str:
@@ -70,10 +79,10 @@ def words_for(grown: Megabytes) -> str:
     return f"+{grown.own:4.0f} MB, with parsers +{grown.tree:4.0f} MB"
 
 
-def lags(run: Run) -> str:
+def lag_words(found: Mapping[str, int]) -> str:
     """The histogram of the loop's lag, in words."""
     before, parts = 0, []
-    for bound, count in run.stalls.items():
+    for bound, count in found.items():
         if count > before:
             parts.append(f"{count - before} ≤ {bound} s")
         before = count

@@ -8,6 +8,7 @@ import sys
 import time
 from random import Random
 
+from bench.calls import Calls
 from headwater import logs
 from headwater.cli.simulating import collect_garbage_hardly_ever
 from headwater.engine.engine import Pace
@@ -20,6 +21,7 @@ from headwater.simulation.web import Trouble
 
 HOUR = 3600.0
 SEED = 1
+_SOME, _SHORT_DAYS = 1_000, 0.5  # sources and days, where calls are counted
 
 
 def played(scenario: Scenario) -> tuple[Report, float, float]:
@@ -30,19 +32,38 @@ def played(scenario: Scenario) -> tuple[Report, float, float]:
     return report, time.perf_counter() - started, time.process_time() - cpu
 
 
-def speed(count: int, days: float, *, faults: bool) -> None:
+def story(
+    count: int, days: float, *, faults: bool = False, interval: int | None = None
+) -> Scenario:
+    """Invented sources, of the usual mix of intervals or all of one."""
+    people = invented(count, Random(SEED), interval=interval)
+    return scenario_of(people, seed=SEED, days=days, faults=faults, policy=Policy(), pace=Pace())
+
+
+def speed(count: int, days: float, *, faults: bool = False, interval: int | None = None) -> None:
     """Print how fast a story passes."""
-    people = invented(count, Random(SEED))
-    scenario = scenario_of(
-        people, seed=SEED, days=days, faults=faults, policy=Policy(), pace=Pace()
-    )
-    report, seconds, cpu = played(scenario)
+    report, seconds, cpu = played(story(count, days, faults=faults, interval=interval))
     name = "everything goes wrong" if faults else "nothing goes wrong"
+    if interval is not None:
+        name = f"all of them every {interval} minutes, {name}"
     print(
         f"{count:,} sources, {days:g} days, {name}: {report.polls:,} polls in {seconds:.1f} s "
         f"({cpu:.1f} s of CPU): {count * days / cpu:,.0f} source-days, "
         f"{report.polls / cpu:,.0f} polls per second of CPU"
     )
+
+
+def calls_of_a_poll() -> float:
+    """Calls of functions per poll of a story that is under way: as many on any machine."""
+    logs.configure("text", "error")
+    counted = []
+    for days in (_SHORT_DAYS, 2 * _SHORT_DAYS):
+        simulation = Simulation(story(_SOME, days))
+        with Calls() as calls, calls.counted() as found:
+            report = told(simulation)
+        counted.append((found[0], report.polls))
+    (few, polls), (many, more_polls) = counted
+    return (many - few) / (more_polls - polls)
 
 
 def outage(count: int, trouble: Trouble) -> None:
@@ -66,7 +87,8 @@ def main() -> None:
     collect_garbage_hardly_ever()
     mix = ", ".join(f"{share / 10:g} % every {m // 60} h" for m, share in INTERVALS.items())
     print(f"one core; intervals: {mix}")
-    speed(count, days, faults=False)
+    speed(count, days)
+    speed(count, days / 30, interval=30)  # about as many polls as the usual mix in all of the days
     speed(count, days / 10, faults=True)
     for trouble in Trouble:
         outage(5000, trouble)

@@ -1,7 +1,10 @@
 """What the service counts of itself."""
 
 import asyncio
+import io
+import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -10,6 +13,7 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.engine.metrics import OTHER, Histogram, LoopLag, Metrics, NameLookups
 from headwater.engine.service import Service
+from headwater.engine.thread_turns import ThreadTurns, Turns
 from headwater.errors import (
     BadStatus,
     NameNotFound,
@@ -26,6 +30,7 @@ from tests.engine.test_service import an_entry, polled
 from tests.fakes import FakeClock, in_virtual_time
 from tests.fetch.loopback import NXDOMAIN, SERVFAIL, name_server
 from tests.fetch.test_parsers import odd_parsers, order
+from tests.logs.recording import written
 
 
 async def watching(world: World, *sources: Source) -> Service:
@@ -187,16 +192,83 @@ def test_h2_a_stall_of_the_loop_is_seen_and_forgotten_after_two_minutes():
     assert in_virtual_time(story) == [0.0, 0.3, 0.3, 0.0]
 
 
-def test_h2_a_blocked_loop_is_noticed():
+def wait() -> None:
+    time.sleep(0.4)  # what nobody may do to a loop
+
+
+def work() -> None:
+    until = time.thread_time() + 0.4
+    while time.thread_time() < until:
+        pass
+
+
+@pytest.mark.parametrize("do", [wait, work])
+def test_h2_a_blocked_loop_is_noticed_and_told_of_with_its_reason(do: Callable[[], None]):
     async def story() -> float:
         seen = Metrics(SystemClock())
         async with seen.watching_loop():
             await asyncio.sleep(0)  # its timer is set
-            time.sleep(0.6)  # what nobody may do to a loop
+            do()
             await asyncio.sleep(0.01)
         return seen.loop_lag.worst()
 
-    assert asyncio.run(story()) >= 0.25
+    stream = io.StringIO()
+    written(stream)
+    assert asyncio.run(story()) >= 0.37
+    told = re.search(
+        r"held up ms=(\d+) worked_ms=(\d+) no_processor_ms=\d+ turns=\d+$", stream.getvalue(), re.M
+    )
+    assert told is not None
+    assert int(told[1]) >= 370
+    assert (int(told[2]) >= 390) is (do is work)
+
+
+class SetTurns(ThreadTurns):
+    """Those of a thread that waits for a processor all the time, or never."""
+
+    def __init__(self, clock: FakeClock | None) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def so_far(self) -> Turns:
+        return Turns(0.0, 0.0 if self._clock is None else self._clock.monotonic(), 1)
+
+
+@pytest.mark.parametrize(("starves", "lines"), [(True, 0), (False, 3)])
+def test_h2_the_longest_stalls_of_a_minute_are_told_unless_a_processor_was_missing(starves, lines):
+    async def story() -> None:
+        clock = LateClock()
+        lag = LoopLag(clock, lambda: SetTurns(clock if starves else None))
+        watching = asyncio.create_task(lag.watch())
+        for clock.late in (0.3, 0.3, 0.2, 0.5):  # told of: the first and the last
+            await asyncio.sleep(2)
+        clock.late = 0.0
+        await asyncio.sleep(100)
+        clock.late = 0.3
+        await asyncio.sleep(0.5)
+        watching.cancel()
+
+    stream = io.StringIO()
+    written(stream)
+    in_virtual_time(story)
+    assert stream.getvalue().count("[Loop] was held up") == lines
+
+
+def test_h2_a_loop_with_nothing_to_do_is_looked_at_less_often():
+    async def looks(do: Callable[[], None]) -> int:
+        seen = Metrics(SystemClock())
+        async with seen.watching_loop():
+            for _ in range(20):
+                do()
+                await asyncio.sleep(0.025)
+        return sum(seen.loop_lag.seconds.counts)
+
+    def little() -> None:
+        until = time.thread_time() + 0.003
+        while time.thread_time() < until:
+            pass
+
+    assert asyncio.run(looks(lambda: None)) < asyncio.run(looks(little))
 
 
 def test_names_asked_in_vain_are_forgotten_with_the_first_answer():

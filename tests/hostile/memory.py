@@ -4,14 +4,13 @@ import contextlib
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _LOOK_SECONDS = 0.03
-_RECENT_LOOKS = 70  # about two seconds
 _NEW_PARSER = 40.0  # megabytes, before it is given anything
 
 
@@ -45,6 +44,7 @@ class Look:
     use: Use
     waited: float  # seconds since the look before that the service waited for a processor
     parser_waited: float  # seconds that one of its parsers did
+    stolen: float  # seconds since the start that processors were with other machines
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,14 @@ class Cost:
 class MemoryWatch:
     """A thread that looks again and again, and remembers what it saw.
 
-    It also adds up how long threads that were ready to run had to wait for a processor: so late
-    can anything be on this machine, whoever it belongs to.
+    It also notes how long threads that were ready to run had to wait for a processor, and what a
+    hypervisor gave to others, which no thread waits for: so late can anything be on this machine.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._looks: list[Look] = []
-        self.machine_late = 0.0
+        self.looks: list[Look] = []
         self._delays: dict[str, int] = {}  # nanoseconds, by thread
-        self._recent: deque[float] = deque(maxlen=_RECENT_LOOKS)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -89,7 +87,7 @@ class MemoryWatch:
     def since(self, began: float, before: Use) -> Cost:
         """What was spent from a moment on the monotonic clock until now."""
         ended, now = time.monotonic(), self.now()
-        looks = [look for look in self._looks if began <= look.at <= ended]
+        looks = [look for look in self.looks if began <= look.at <= ended]
         grown = [use.grown_from(before) for use in (now, *(look.use for look in looks))]
         parser_starved = sum(look.parser_waited for look in looks)
         return Cost(
@@ -102,11 +100,9 @@ class MemoryWatch:
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
             waited = self._waited(self._pid)
-            self._recent.append(waited)
-            self.machine_late = max(self.machine_late, sum(self._recent))
             use = self.now()
             parsers = max(map(self._waited, use.parsers), default=0.0)
-            self._looks.append(Look(time.monotonic(), use, waited, parsers))
+            self.looks.append(Look(time.monotonic(), use, waited, parsers, _stolen()))
 
     def _waited(self, pid: int) -> float:
         """How long a process may have stood still for want of a processor since the last look.
@@ -130,6 +126,12 @@ def run_delays(pid: int) -> dict[str, int]:
                 figures = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
                 found[thread] = int(figures[1])
     return found
+
+
+def _stolen() -> float:
+    with contextlib.suppress(OSError, IndexError):
+        return int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / _TICKS
+    return 0.0
 
 
 def _children(pid: int) -> list[int]:

@@ -1,9 +1,7 @@
 """One run of the matrix: the real service beside the hostile web and a healthy source."""
 
 import asyncio
-import contextlib
 import json
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +12,10 @@ from urllib.parse import quote
 import pytest
 
 from tests.hostile.api import SOURCES, Api
-from tests.hostile.memory import Cost, Megabytes, MemoryWatch, Use
-from tests.hostile.rows import ALLOWED, CONTROL, FLOOD, HEALTHY, ROWS, url
-from tests.hostile.servers import healthy_host, hostile_web
+from tests.hostile.bystander import Round, bystander
+from tests.hostile.memory import Cost, Look, Megabytes, MemoryWatch, Use
+from tests.hostile.rows import ALLOWED, CONTROL, FLOOD, ROWS, url
+from tests.hostile.servers import hostile_web
 from tests.hostile.table import Failed, Misbehaviour, Sight
 from tests.system.conftest import Headwater
 
@@ -34,8 +33,6 @@ _PATIENCE = 120.0
 _MORE_TRIES = 2  # where a host or a parser was given up that is quick on a machine of its own
 _POSTS = 20  # of a source, that are looked at
 _PREVIEWS_AT_ONCE = 4  # as many as one user may have
-_LAG = re.compile(r'^headwater_loop_lag_seconds_bucket\{le="([^"]+)"\} (\d+)', re.MULTILINE)
-_WORST_LAG = re.compile(r"^headwater_loop_lag_max_seconds ([\d.e+-]+)", re.MULTILINE)
 
 
 @dataclass
@@ -64,11 +61,8 @@ class Run:
     """What came of all rows, and of everybody else meanwhile."""
 
     results: list[Result]
-    healthy: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
-    api_seconds: list[float] = field(default_factory=list)
-    worst_stall: float = 0.0
-    stalls: dict[str, int] = field(default_factory=dict)
-    machine_late: float = 0.0  # seconds that threads had to wait for a processor, at worst
+    rounds: list[Round] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
     grown_at_once: Megabytes = NOTHING
     grown_by_flood: Megabytes = NOTHING
     flood: list[dict[str, Any]] = field(default_factory=list)
@@ -90,7 +84,7 @@ async def run_matrix(folder: Path, database_url: str | None) -> Run:
     program = Headwater(
         folder, options={"fetch": _FETCH, "source": _SOURCE}, database_url=database_url
     )
-    async with hostile_web(folder) as port, healthy_host(port):
+    async with hostile_web(folder) as port:
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
             await program.start()
@@ -111,15 +105,12 @@ async def _driven(program: Headwater, port: int) -> Run:
         matrix = _Matrix(api, web, port, memory)
         await matrix.add_sources()
         await matrix.warm_up()
-        others = asyncio.create_task(matrix.poll_healthy())
-        await matrix.poll_in_a_crowd()
-        await matrix.poll_alone()
-        await matrix.poll_flood()
-        await matrix.look_at_all()
-        others.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await others
-        matrix.run.machine_late = memory.machine_late
+        async with bystander(port, program.port) as matrix.run.rounds:
+            await matrix.poll_in_a_crowd()
+            await matrix.poll_alone()
+            await matrix.poll_flood()
+            await matrix.look_at_all()
+        matrix.run.looks = memory.looks
     return matrix.run
 
 
@@ -145,32 +136,17 @@ class _Matrix:
         self.port = port
         self.memory = memory
         self.run = Run([])
-        self.healthy_id = ""
 
     async def add_sources(self) -> None:
-        """Make a source of every row, and a healthy one."""
+        """Make a source of every row."""
         for index, row in enumerate(ROWS):
             status, answer = await self._add(url(index, self.port), row.type)
             self.run.results.append(Result(answer, created=status == 201))
-        _, healthy = await self._add(f"http://{HEALTHY}:{self.port}/feed", "rss")
-        self.healthy_id = healthy["id"]
 
     async def warm_up(self) -> None:
         """Have everything started that a service has running anyway: parsers, connections."""
         light = [n for n, row in enumerate(ROWS) if row.type == "website" and not row.heavy]
         await asyncio.gather(*(self._poll_row(index) for index in light[:4]))
-
-    async def poll_healthy(self) -> None:
-        """Poll the healthy source once a second, and see how long the API takes to answer."""
-        while True:
-            next_at = time.monotonic() + 1
-            began = time.monotonic()
-            outcome = await self._poll(self.healthy_id)
-            self.run.healthy.append((time.monotonic() - began, outcome))
-            began = time.monotonic()
-            self._note_stalls(await self.api.text("/metrics"))
-            self.run.api_seconds.append(time.monotonic() - began)
-            await asyncio.sleep(max(0, next_at - time.monotonic()))
 
     async def poll_in_a_crowd(self) -> None:
         """Poll the light rows, so many at once."""
@@ -284,9 +260,3 @@ class _Matrix:
         deadline = time.monotonic() + _PATIENCE
         while (await self.web.get("/"))["seen"][index]["busy"] and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
-
-    def _note_stalls(self, metrics: str) -> None:
-        self.run.stalls = {bound: int(count) for bound, count in _LAG.findall(metrics)}
-        worst = _WORST_LAG.search(metrics)
-        if worst is not None:
-            self.run.worst_stall = max(self.run.worst_stall, float(worst[1]))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -22,6 +22,9 @@ from headwater.engine.service import Service
 from headwater.errors import ConfigError
 from headwater.rules.urls import masked
 from headwater.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from headwater.api.server import Server
 
 commands = typer.Typer()
 log = logs.get_logger()
@@ -133,16 +136,11 @@ class WebDoor:
 async def web_door(app: App, service: Service) -> AsyncIterator[WebDoor]:
     """Serve API and dashboard of a service where the settings say."""
     # the web framework takes a while to import, and no other command needs it
-    from headwater.api.connections import connection_limits
-    from headwater.api.factory import create_api
-    from headwater.api.server import listen, web_server
-    from headwater.web.factory import add_pages
+    from headwater.api.server import listen
 
     host = app.settings.server.host
     with listen(host, app.settings.server.port) as listener:
-        api = create_api(app, service)
-        add_pages(api, app, service)
-        web = web_server(api, connection_limits(app.settings.limits))
+        web = await asyncio.to_thread(_web_server, app, service)  # it takes longer than H2 allows
         port = listener.getsockname()[1]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -155,6 +153,17 @@ async def web_door(app: App, service: Service) -> AsyncIterator[WebDoor]:
         finally:
             close()
             await serving
+
+
+def _web_server(app: App, service: Service) -> "Server":
+    from headwater.api.connections import connection_limits
+    from headwater.api.factory import create_api
+    from headwater.api.server import web_server
+    from headwater.web.factory import add_pages
+
+    api = create_api(app, service)
+    add_pages(api, app, service)
+    return web_server(api, connection_limits(app.settings.limits))
 
 
 def _announce(settings: Settings, url: str) -> None:

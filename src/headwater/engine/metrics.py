@@ -2,14 +2,17 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from headwater.clock import Clock
 from headwater.engine.events import Event, EventKind
+from headwater.engine.thread_turns import ThreadTurns, Turns
+from headwater.logs import get_logger
 from headwater.model import Outcome, OutcomeKind, SourceType
 from headwater.rules.failure import KINDS
 
+log = get_logger()
 OTHER = "other"  # every failure of a kind that has no count of its own
 DISCARDED = "discarded"  # the source was edited while its poll ran (D4)
 _POLL_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -18,7 +21,11 @@ _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 _COMMIT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 _COMMIT_SIZES = (1, 2, 5, 10, 25, 50, 100, 250, 500)
 _TICK_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
-_LOOK_SECONDS = 0.25  # between two looks at the loop's lag: no stall of H2's length is missed
+# between two looks at the loop's lag: by so much a stall may read low
+_LOOK_SECONDS = 0.025
+_IDLE_LOOK_SECONDS = 0.1  # where there is nothing to do, to wake up is what costs
+_IDLE_WORK_SECONDS = 0.001  # of work between two looks, the looks included
+_STALL_SECONDS = 0.25  # H2
 _WINDOW_SECONDS = 60.0
 _SILENT_NAMES = 100  # how many are remembered
 # members looked up once: an enumeration takes its time
@@ -46,12 +53,14 @@ class Histogram:
 class LoopLag:
     """How late the event loop gets to its timers (H2)."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, turns: Callable[[], ThreadTurns] = ThreadTurns) -> None:
         self._clock = clock
+        self._turns = turns
         self.seconds = Histogram(_LAG_SECONDS)
         self._window_ends = clock.monotonic() + _WINDOW_SECONDS
         self._worst = 0.0
         self._worst_before = 0.0
+        self._longest_stall = _STALL_SECONDS  # of this window; a longer one is worth a line
 
     def worst(self) -> float:
         """The longest lag of the last one to two minutes."""
@@ -66,10 +75,30 @@ class LoopLag:
 
     async def watch(self) -> None:
         """Set a small timer again and again, and see when it goes off."""
-        while True:
-            wanted = self._clock.monotonic() + _LOOK_SECONDS
-            await self._clock.sleep(_LOOK_SECONDS)
-            self.note(max(self._clock.monotonic() - wanted, 0.0))
+        seconds = _LOOK_SECONDS
+        with self._turns() as turns:
+            while True:
+                wanted, before = self._clock.monotonic() + seconds, turns.so_far()
+                await self._clock.sleep(seconds)
+                lag = max(self._clock.monotonic() - wanted, 0.0)
+                got = turns.so_far().since(before)
+                self.note(lag)
+                if lag > _STALL_SECONDS:
+                    self._stalled(lag, got)
+                is_idle = got.worked < _IDLE_WORK_SECONDS
+                seconds = min(2 * seconds, _IDLE_LOOK_SECONDS) if is_idle else _LOOK_SECONDS
+
+    def _stalled(self, lag: float, got: Turns) -> None:
+        """Tell of a stall that was not just for want of a processor: the longest of a minute."""
+        if lag - got.waited > self._longest_stall:
+            self._longest_stall = lag - got.waited
+            log.warning(
+                "[Loop] was held up",
+                ms=_ms(lag),
+                worked_ms=_ms(got.worked),
+                no_processor_ms=_ms(got.waited),
+                turns=got.number,
+            )
 
     def _turn_window(self) -> None:
         now = self._clock.monotonic()
@@ -77,6 +106,7 @@ class LoopLag:
             recent = now < self._window_ends + _WINDOW_SECONDS
             self._worst_before = self._worst if recent else 0.0
             self._worst = 0.0
+            self._longest_stall = _STALL_SECONDS
             self._window_ends = now + _WINDOW_SECONDS
 
 
@@ -173,3 +203,7 @@ class Metrics:
         if outcome.failure is not None:
             kind = outcome.failure.kind
             self.failures[kind if kind in self.failures else OTHER] += 1
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

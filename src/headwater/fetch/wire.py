@@ -12,7 +12,8 @@ from headwater.fetch.wire_errors import Lost, NoHttp, Slow, Stalled
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SMALL_BODY = 1_048_576  # larger ones need leave to grow (H1)
-_BITE_BYTES = 4096  # that are read in one go where they may be a thousand chunks (H2)
+_BITE_BYTES = 65_536  # that are read in one go, be they thousands of chunks (H2)
+_SMALL_BITE_BYTES = 4096  # the same where they are
 _LARGE_PIECES = 0.875  # of what is read is body, where its pieces are large
 _NO_BODY = frozenset({101, 204, 205, 304, *REDIRECTS})
 
@@ -26,6 +27,7 @@ class Wire(Reading, asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._bite_bytes = _BITE_BYTES
         self._unread = memoryview(b"")  # what came, and waits for its turn
         self.questions = 0
         self.is_idle = True
@@ -191,8 +193,8 @@ class Wire(Reading, asyncio.Protocol):
         self._transport = None
         data, self._unread = self._unread, memoryview(b"")
         while data and not self.is_idle:
-            self._read(data[:_BITE_BYTES], more=len(data) > _BITE_BYTES)
-            data = data[_BITE_BYTES:]
+            self._read(data[: self._bite_bytes], more=len(data) > self._bite_bytes)
+            data = data[self._bite_bytes :]
         self._ended(exc, is_whole=self._secured is None or self._secured.is_over)
         self._end_secured()
         del self._parser  # which knows us too: no circle for the garbage collector to find
@@ -222,7 +224,7 @@ class Wire(Reading, asyncio.Protocol):
 
     def _read(self, data: bytes | memoryview, *, more: bool = False) -> None:
         """Read what came; with `more`, the rest of it follows at once."""
-        if len(data) > _BITE_BYTES:
+        if len(data) > self._bite_bytes:
             self._read_in_bites(memoryview(data))
             return
         self._said_bytes += len(data)
@@ -247,11 +249,11 @@ class Wire(Reading, asyncio.Protocol):
     def _read_in_bites(self, data: memoryview) -> None:
         """Read on as long as a body comes in large pieces; else give others their turn (H2)."""
         while data and not self.is_idle:
-            before, bite = self.size, data[:_BITE_BYTES]
-            data = data[_BITE_BYTES:]
+            before, bite = self.size, data[: self._bite_bytes]
+            data = data[self._bite_bytes :]
             self._read(bite, more=bool(data))
             if data and self.size - before < len(bite) * _LARGE_PIECES and not self.is_idle:
-                self._unread = data
+                self._unread, self._bite_bytes = data, _SMALL_BITE_BYTES
                 if self._transport is not None:
                     self._transport.pause_reading()
                 self._loop.call_soon(self._read_on)

@@ -1,0 +1,131 @@
+"""A healthy source and somebody who asks the API, once a second, in a process of their own.
+
+Nothing else goes on in it, so that what it measures is the service: `python -m
+tests.hostile.bystander PORT API_PORT` writes a line of JSON for every round, until its input
+ends.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headwater.engine.thread_turns import ThreadTurns
+from tests.hostile.api import SOURCES, Api
+from tests.hostile.documents import item, rss
+from tests.hostile.exchange import answer
+from tests.hostile.rows import HEALTHY
+
+QUIET_ROUNDS = 20  # before the hostile ones come: what it takes to be compared with
+_NEVER_BY_ITSELF = 525_600  # minutes between polls: a year
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Something that was asked of the service."""
+
+    began: float  # on the monotonic clock
+    seconds: float
+    waited: float  # seconds of them that the bystander itself waited for a processor
+
+
+@dataclass(frozen=True)
+class Round:
+    """One poll of the healthy source, then one look at the metrics."""
+
+    slot: int  # the second for which it was meant; below 0 while all is quiet
+    poll: Timed
+    outcome: dict[str, Any]
+    api: Timed
+    metrics: str
+
+
+@contextlib.asynccontextmanager
+async def bystander(port: int, api_port: int) -> AsyncIterator[list[Round]]:
+    """Rounds as they come; the quiet ones are over when this begins."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.hostile.bystander", str(port), str(api_port)],
+        cwd=Path(__file__).resolve().parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    lines, rounds = process.stdout, list[Round]()
+
+    async def read(count: float) -> None:
+        while len(rounds) < count and (line := await asyncio.to_thread(lines.readline)):
+            told = json.loads(line)
+            told |= {name: Timed(**told[name]) for name in ("poll", "api")}
+            rounds.append(Round(**told))
+
+    try:
+        await read(QUIET_ROUNDS)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        reading = asyncio.create_task(read(float("inf")))
+        yield rounds
+        process.stdin.close()
+        await reading
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+async def main(arguments: Sequence[str]) -> None:
+    """Do the quiet rounds, wait for a line, then do one a second."""
+    port, api = int(arguments[0]), Api(int(arguments[1]))
+    server = await _healthy_host(port)
+    wanted = {"url": f"http://{HEALTHY}:{port}/feed", "type": "rss", "includeHistory": True,
+              "pollIntervalMinutes": _NEVER_BY_ITSELF}  # fmt: skip
+    _, source = await api.post(SOURCES, wanted)
+    with ThreadTurns() as turns:
+        for slot in range(-QUIET_ROUNDS, 0):
+            await _round(slot, api, source["id"], turns)
+        await asyncio.to_thread(sys.stdin.readline)
+        ending = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+        began = time.monotonic()
+        while not ending.done():
+            slot = int(time.monotonic() - began)
+            await _round(slot, api, source["id"], turns)
+            next_at = began + max(slot + 1, int(time.monotonic() - began))
+            await asyncio.wait([ending], timeout=max(0, next_at - time.monotonic()))
+    server.close()
+
+
+async def _healthy_host(port: int) -> asyncio.Server:
+    """A feed that has one more entry at every visit."""
+    visits = itertools.count(1)
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, EOFError, asyncio.CancelledError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                newest = next(visits)
+                entries = range(newest, max(newest - 20, 0), -1)
+                writer.write(answer(rss(*(item(f"Entry {n}", f"Body {n}") for n in entries))))
+        writer.close()
+
+    return await asyncio.start_server(converse, HEALTHY, port)
+
+
+async def _round(slot: int, api: Api, source: str, turns: ThreadTurns) -> None:
+    began, waited = time.monotonic(), turns.so_far().waited
+    _, outcome = await api.post(f"{SOURCES}/{source}/poll")
+    poll = Timed(began, time.monotonic() - began, turns.so_far().waited - waited)
+    began, waited = time.monotonic(), turns.so_far().waited
+    metrics = await api.text("/metrics")
+    asked = Timed(began, time.monotonic() - began, turns.so_far().waited - waited)
+    print(json.dumps(asdict(Round(slot, poll, outcome, asked, metrics))), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
