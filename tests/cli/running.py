@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headwater.cli import main
 from headwater.clock import SystemClock
-from headwater.demo import DemoHost, DemoWeb, Reply, ScriptedHost
+from headwater.demo import DemoHost, DemoWeb, Reply, ScriptedHost, pages
 from headwater.demo.hosts import ChangingPage, Fixed, GrowingFeed, Paths, Redirect, Slow, Stuck
 
 ESCAPE = "\x1b"
@@ -74,9 +74,10 @@ class Web:
 def hosts():
     held = {"Retry-After": "120"}
     page = ChangingPage("page", every_seconds=86_400)
+    home = Fixed(200, pages.home_page("Home", "/feed.xml", pages.RSS_TYPE), pages.HTML_TYPE)
     return [
         DemoHost("feed.demo", "a feed", GrowingFeed("feed", every_seconds=3600, entries=5)),
-        DemoHost("page.demo", "a page", Paths({"/today": page})),
+        DemoHost("page.demo", "a page", Paths({"/today": page, "/": home})),
         DemoHost("moved.demo", "moved", Redirect("feed.demo")),
         DemoHost("missing.demo", "missing", Fixed(404)),
         ScriptedHost(lambda _: Reply(status=429, headers=held), name="limited.demo"),

@@ -24,6 +24,14 @@ def test_add_finds_the_type_out_by_a_visit(cli, web, host, path, kind):
     assert said.out.split()[2] == kind
 
 
+def test_n15_add_and_preview_name_the_feed_that_a_page_names(cli, web):
+    feed = web.url("page.demo", "/feed.xml")
+    said = cli("add", web.url("page.demo", "/"))
+    assert (said.code, said.out.split()[2]) == (0, "website")
+    assert said.err == f"The page names a feed, which tells more: {feed}\n"
+    assert f"feeds on the page\t{feed}\n" in cli("preview", web.url("page.demo", "/")).out
+
+
 def test_add_knows_x_without_a_visit(cli):
     assert cli.json("add", "@weirwatch", "--json")["type"] == "twitter"
 

@@ -22,7 +22,7 @@ from headwater.fetch.connect import ProxyFault
 from headwater.fetch.faults import fault_of
 from headwater.fetch.names import SystemNames
 from headwater.fetch.tls import BadCertificate, Insecure
-from headwater.fetch.wire import Lost, NoHttp, Stalled
+from headwater.fetch.wire_errors import Lost, NoHttp, Stalled
 from tests.fetch.loopback import SERVFAIL, answer, name_server, serving, visit, visitor
 
 

@@ -75,6 +75,8 @@ def _show_head(found: Preview) -> None:
             "Status": None if found.status is None else str(found.status),
             "Redirected to": found.redirected_to,
             "Whole": whole if found.verdicts or not found.complete else None,
+            "A poll would fail": found.error,
+            "Feeds on the page": "\n".join(feed.url for feed in found.feeds) or None,
         },
         title=found.source.url,
     )

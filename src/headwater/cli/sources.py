@@ -15,7 +15,7 @@ from headwater.cli.polling import poll_and_show
 from headwater.errors import FetchError, HeadwaterError, UsageError
 from headwater.model import Source, SourceType
 from headwater.operations.overview import SourceView, missing_key, view_of
-from headwater.operations.preview import Previewer
+from headwater.operations.preview import Look, Previewer
 from headwater.operations.sources import (
     SourceSettings,
     add_source,
@@ -93,11 +93,11 @@ def add(
         include_history=include_history,
         aggregate=aggregate,
     )
-    source, key_advice = call.do(lambda app: _added(call, app, wanted))
+    source, advice = call.do(lambda app: _added(call, app, wanted))
     if not json:
         output.say(f"Added {source.id} {source.type} {source.url}")
-        if key_advice is not None:
-            output.note(f"API key: none; {key_advice}")
+        for line in advice:
+            output.note(line)
     if poll:
         poll_and_show(call, [source.id], json=json)
     elif json:
@@ -177,24 +177,29 @@ def remove(
     output.say(f"Removed {view.source.id} {view.source.url}")
 
 
-async def _added(call: Invocation, app: App, wanted: SourceSettings) -> tuple[Source, str | None]:
+async def _added(call: Invocation, app: App, wanted: SourceSettings) -> tuple[Source, list[str]]:
+    """Add a source, and say what its owner may want to do next."""
     user, podcast = await call.place(app)
-    now = app.clock.now()
+    now, advice = app.clock.now(), []
     if wanted.type is None and wanted.url is not None and type_of_url(wanted.url) is None:
-        candidate = new_source(podcast.id, wanted, now)
-        wanted = replace(wanted, type=await _type_by_visit(app, candidate))
+        look = await _look(app, new_source(podcast.id, wanted, now))
+        wanted = replace(wanted, type=look.type)
+        advice += [f"The page names a feed, which tells more: {feed.url}" for feed in look.feeds]
     most = app.settings.limits.max_sources_per_user
     source = await add_source(app.store, podcast.id, wanted, now, most=most)
-    return source, await missing_key(app.store, source, user.id)
+    missing = await missing_key(app.store, source, user.id)
+    if missing is not None:
+        advice.append(f"API key: none; {missing}")
+    return source, advice
 
 
-async def _type_by_visit(app: App, candidate: Source) -> SourceType:
+async def _look(app: App, candidate: Source) -> Look:
     async with app.network() as network:
         try:
             previewer = Previewer(
                 network.fetcher, network.parsers, app.store, app.clock, app.policy
             )
-            return await previewer.type_of(candidate)
+            return await previewer.look(candidate)
         except FetchError as error:
             kinds = "|".join(SourceType)
             raise HeadwaterError(

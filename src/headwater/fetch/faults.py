@@ -15,7 +15,7 @@ from headwater.errors import (
 )
 from headwater.fetch.connect import ProxyFault, Refused
 from headwater.fetch.tls import BadCertificate, Insecure
-from headwater.fetch.wire import NoHttp, Stalled
+from headwater.fetch.wire_errors import NoHttp, Stalled
 
 # what the client, the loops and the system raise; everything else is a mistake of ours
 NETWORK_ERRORS = (OSError, Insecure, ProxyFault, RuntimeError, ValueError, MemoryError)

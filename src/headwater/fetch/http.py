@@ -28,7 +28,8 @@ from headwater.fetch.inflate import ACCEPT_ENCODING
 from headwater.fetch.limits import Limits
 from headwater.fetch.names import Names, SystemNames, is_literal
 from headwater.fetch.response import Response, check_status, retry_after_seconds
-from headwater.fetch.wire import REDIRECTS, Bounds, Lost, Wire
+from headwater.fetch.wire import REDIRECTS, Bounds, Wire
+from headwater.fetch.wire_errors import Lost
 from headwater.rules.urls import WebUrl, masked, parse_url
 
 __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after_seconds"]

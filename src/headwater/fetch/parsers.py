@@ -17,7 +17,7 @@ from headwater.rules.opml import Outline, read_opml
 from headwater.rules.urls import masked
 
 _CROWD_SECONDS = 0.005  # documents that come closer than this are many
-_MAX_IN_LINE = 128  # documents that wait for the worker, before others are parsed beside it
+_MAX_IN_LINE = 256  # documents that wait for the worker, before others are parsed beside it
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
 
 T = TypeVar("T")

@@ -14,6 +14,7 @@ from httptools import (
 from headwater.errors import BrokenBody, FetchError, TooLarge
 from headwater.fetch.headers import Headers
 from headwater.fetch.tls import Insecure, Secured
+from headwater.fetch.wire_errors import Lost, NoHttp, Slow, Stalled
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_HEADER_BYTES = 65_536
@@ -27,22 +28,6 @@ _LARGE_PIECES = 0.875  # of what is read is body, where its pieces are large
 _ERROR_BODY_SECONDS = 5.0
 _LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
 _NO_BODY = frozenset({101, 204, 205, 304, *REDIRECTS})
-
-
-class Lost(ConnectionError):
-    """The connection ended before the answer; a kept one is worth another try (N11)."""
-
-
-class Stalled(TimeoutError):
-    """Nothing came for too long."""
-
-
-class Slow(TimeoutError):
-    """The handshake took too long."""
-
-
-class NoHttp(ConnectionError):
-    """Whatever was said, it was no HTTP."""
 
 
 class _Surplus(Exception):

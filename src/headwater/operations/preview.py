@@ -28,6 +28,7 @@ from headwater.rules.politeness import lane_of
 from headwater.store import Store
 
 _MANY_ENTRIES = 500  # deciding on more than this would hold up the event loop (H2)
+_PAGE = SourceType.WEBSITE
 Brought = TypeVar("Brought")
 KeyFor = Callable[[Subject], Awaitable[str | None]]
 
@@ -49,6 +50,14 @@ class Preview:
     def admitted(self) -> tuple[Entry, ...]:
         """The entries that would become posts."""
         return tuple(entry for entry, reason in self.verdicts if reason is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a URL is."""
+
+    type: SourceType
+    feeds: tuple[FeedLink, ...] = ()  # that a page names
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +90,15 @@ class Previewer:
                 )
             return await self._previewed(subject, response, now)
 
-    async def type_of(self, source: Source) -> SourceType:
+    async def look(self, source: Source) -> Look:
         """What a URL is by what it answers: a feed, else a page; X goes by the URL alone."""
         by_url = type_of_url(source.url)
         if by_url is not None:
-            return by_url
+            return Look(by_url)
         with _discreetly(source):
-            return await self._type_of(await self._document(Subject(source, user_id="")))
+            response = await self._document(Subject(source, user_id=""))
+            type_ = await self._type_of(response)
+            return Look(type_, await self._feeds_on(response) if type_ is _PAGE else ())
 
     async def _document(self, subject: Subject) -> Response:
         async def asking(*, turns: Turns) -> Response:
@@ -122,12 +133,12 @@ class Previewer:
                 response.body, content_type=response.content_type, url=str(response.url)
             )
         except NotAFeed:
-            return SourceType.WEBSITE
+            return _PAGE
         return SourceType.RSS
 
     async def _previewed(self, subject: Subject, response: Response, now: datetime) -> Preview:
         source = subject.source
-        feeds = await self._feeds_on(response) if source.type is SourceType.WEBSITE else ()
+        feeds = await self._feeds_on(response) if source.type is _PAGE else ()
         try:
             answer = await self.fetcher.answer(source, response)
         except NoContent as error:
