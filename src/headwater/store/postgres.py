@@ -5,6 +5,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -225,8 +226,10 @@ class PostgresDatabase(Database):
         return False
 
     def release(self) -> None:
-        """Close the connection that holds the lock."""
+        """Give the lock back, and close the connection that held it."""
         if self._lock is not None:
+            with suppress(psycopg.Error):  # who only hangs up is missed a moment later
+                self._lock.execute("SELECT pg_advisory_unlock_all()")
             self._lock.close()
             self._lock = None
 
