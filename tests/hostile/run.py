@@ -33,6 +33,7 @@ _NEVER_BY_ITSELF = 525_600  # minutes between polls: a year
 _PATIENCE = 120.0
 _MORE_TRIES = 2  # where a host or a parser was given up that is quick on a machine of its own
 _POSTS = 20  # of a source, that are looked at
+_WARMING = 4  # pages, which are read in other processes
 _PREVIEWS_AT_ONCE = 4  # as many as one user may have
 _LAG = re.compile(r'^headwater_loop_lag_seconds_bucket\{le="([^"]+)"\} (\d+)', re.MULTILINE)
 _WORST_LAG = re.compile(r"^headwater_loop_lag_max_seconds ([\d.e+-]+)", re.MULTILINE)
@@ -109,8 +110,8 @@ async def _driven(program: Headwater, port: int) -> Run:
     api, web = Api(program.port), Api(port, CONTROL)
     with MemoryWatch(program.process.pid) as memory:
         matrix = _Matrix(api, web, port, memory)
-        await matrix.add_sources()
         await matrix.warm_up()
+        await matrix.add_sources()
         others = asyncio.create_task(matrix.poll_healthy())
         await matrix.poll_in_a_crowd()
         await matrix.poll_alone()
@@ -146,19 +147,26 @@ class _Matrix:
         self.memory = memory
         self.run = Run([])
         self.healthy_id = ""
+        self.before = Use(0, {})
 
     async def add_sources(self) -> None:
-        """Make a source of every row, and a healthy one."""
+        """Make a source of every row."""
         for index, row in enumerate(ROWS):
             status, answer = await self._add(url(index, self.port), row.type)
             self.run.results.append(Result(answer, created=status == 201))
-        _, healthy = await self._add(f"http://{HEALTHY}:{self.port}/feed", "rss")
-        self.healthy_id = healthy["id"]
 
     async def warm_up(self) -> None:
-        """Have everything started that a service has running anyway: parsers, connections."""
-        light = [n for n, row in enumerate(ROWS) if row.type == "website" and not row.heavy]
-        await asyncio.gather(*(self._poll_row(index) for index in light[:4]))
+        """Have everything started that a service has running anyway: parsers, connections.
+
+        Nothing hostile has been polled yet: from here on memory is counted.
+        """
+        host = f"http://{HEALTHY}:{self.port}"
+        pages = [await self._add(f"{host}/page{n}", "website") for n in range(_WARMING)]
+        _, healthy = await self._add(f"{host}/feed", "rss")
+        self.healthy_id = healthy["id"]
+        for source in (healthy, *(page for _, page in pages)):
+            await self._poll(source["id"])
+        self.before = self.memory.now()
 
     async def poll_healthy(self) -> None:
         """Poll the healthy source once a second, and see how long the API takes to answer."""
@@ -175,7 +183,7 @@ class _Matrix:
     async def poll_in_a_crowd(self) -> None:
         """Poll the light rows, so many at once."""
         free = asyncio.Semaphore(AT_ONCE)
-        began, before = time.monotonic(), self.memory.now()
+        began, before = time.monotonic(), self.before
 
         async def one(index: int) -> None:
             async with free:
@@ -195,10 +203,10 @@ class _Matrix:
     async def poll_flood(self) -> None:
         """Poll hosts that all send as much as they may, all at once."""
         added = [await self._add(f"http://{host}:{self.port}/", "rss") for host in FLOOD]
-        began, before = time.monotonic(), self.memory.now()
+        began = time.monotonic()
         polls = (self._poll(source["id"]) for _, source in added)
         self.run.flood = await asyncio.gather(*polls)
-        self.run.grown_by_flood = self.memory.since(began, before).grown
+        self.run.grown_by_flood = self.memory.since(began, self.before).grown
 
     async def look_at_all(self) -> None:
         """Ask for everything that is told of the sources, here and by the web."""

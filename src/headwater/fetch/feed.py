@@ -9,7 +9,7 @@ from headwater.fetch.jsonfeed import read_json
 from headwater.fetch.repair import FEED_ROOTS, PAGE_TAGS, feed_start, first_tag
 from headwater.fetch.text import LONG_TEXT
 from headwater.fetch.xmlfeed import read_xml
-from headwater.model import Entry
+from headwater.model import Entry, Leave
 from headwater.rules.urls import masked
 
 _JSON_STARTS = "{["
@@ -23,6 +23,7 @@ class Feed:
     entries: tuple[Entry, ...]
     complete: bool  # False: the document ended before its root element closed (R1)
     title: str | None
+    leave: Leave | None = None  # to be large, until it is stored
 
 
 def parse_feed(
