@@ -63,7 +63,7 @@ def deep() -> bytes:
 
 @cache
 def deep_items() -> bytes:
-    return rss(good(), "<item>" * 100_000)
+    return rss(good(), "<item>" * 99_999)
 
 
 @cache
@@ -170,7 +170,7 @@ ROWS = (
         Stored(2, (GOOD,)), elsewhere=True, sight=one_request),
     row("doctype alone", "M1", xml(rss(good(), before="<!DOCTYPE rss>")), KEPT),
     row("200,000 levels", "M2", xml(deep), Stored(2, (GOOD,)), **HEAVY),
-    row("100,000 items inside each other", "M2", xml(deep_items), Stored(1, (GOOD,)), **HEAVY),
+    row("99,999 items inside each other", "M2", xml(deep_items), Stored(1, (GOOD,)), **HEAVY),
     row("100,000 attributes", "M2", xml(attributes), Stored(2, (GOOD,)), **HEAVY),
     row("one attribute 100,000 times", "M2", xml(same_attribute), Stored(2, (GOOD,)), **HEAVY),
     row("100,000 namespaces", "M2", xml(namespaces), Stored(2, (GOOD,)), **HEAVY),

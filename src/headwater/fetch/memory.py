@@ -4,6 +4,8 @@ import ctypes
 from contextlib import suppress
 
 _NAMES = "_ParserDictionaryContext"  # where lxml keeps, per thread, every name it ever read
+_MMAP_THRESHOLD = -3  # as <malloc.h> has it
+_LARGE_BLOCK = 1 << 20  # bytes
 _state_of_thread = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_GetDict", ctypes.pythonapi))
 
 
@@ -14,6 +16,15 @@ def forget_names() -> None:
     Trees that are still there keep theirs.
     """
     _thread_state().pop(_NAMES, None)
+
+
+def keep_no_large_blocks() -> None:
+    """Have every large block returned when it is freed, from now on, where the C library can.
+
+    By itself it learns to keep blocks of tens of megabytes, in a pool for each thread.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def give_back() -> None:

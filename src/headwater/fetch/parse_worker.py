@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import feed_links
-from headwater.fetch.memory import forget_names, give_back
+from headwater.fetch.memory import forget_names, give_back, keep_no_large_blocks
 from headwater.fetch.parse_frames import (
     BUFFER_BYTES,
     batches,
@@ -60,6 +60,7 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
         signal.signal(signum, signal.SIG_IGN)  # the owner drains first and then closes our input
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     jobs, answers = _take_pipes()
+    keep_no_large_blocks()
     memory = _Memory()
     memory.limit(memory_mb << 20)
     gc.freeze()

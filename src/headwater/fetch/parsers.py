@@ -12,7 +12,7 @@ from headwater.errors import LocalFault, ManyEntries, TooExpensive
 from headwater.fetch.body import Room
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import FeedLink
-from headwater.fetch.memory import forget_names
+from headwater.fetch.memory import forget_names, give_back, keep_no_large_blocks
 from headwater.fetch.parse_line import ParseLine, Waiting, settle
 from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
 from headwater.rules.opml import Outline, read_opml
@@ -68,6 +68,7 @@ class Parsers:
         self.on_kill: Callable[[], None] = lambda: None
 
     async def __aenter__(self) -> Self:
+        keep_no_large_blocks()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -171,6 +172,7 @@ class Parsers:
         """Parse what takes much memory, one document at a time, until its entries are stored."""
         leave = await self._room.place()
         try:
+            await asyncio.to_thread(give_back)  # what the one before has left
             return replace(await self._parse(job), leave=leave)
         except BaseException:
             leave.let_go()
