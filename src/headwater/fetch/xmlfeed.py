@@ -91,6 +91,8 @@ def _read_stream(stream: EntryStream, data: bytes, url: str, most: int) -> Readi
     if root is None:
         return None
     reader = reader or _Reader(root, url, has_bases=has_bases)
+    if not reader.title:
+        reader.read_heads(root)  # some come last
     left = check_count(_entry_elements(root), most - len(drafts))
     drafts += [reader.draft(element) for element in left]
     if not drafts and local(root.tag) not in FEED_ROOTS:
@@ -145,6 +147,10 @@ class _Reader:
         self._has_bases = has_bases
         self._meanings: dict[str, Meaning] = {}
         self._people: dict[str, str] = {}  # an author's name is in every entry
+        self.read_heads(root)
+
+    def read_heads(self, root: etree._Element) -> None:
+        """Learn what is told of the whole, as far as it is there yet."""
         for part in (root, *(child for child in root if local(child.tag) == "channel")):
             self._read_head(part)
 
