@@ -29,7 +29,7 @@ _PIECES = (
         rss(good(), "<item><title>Cut off")[:-20],
         (
             b'<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/x/"><title>A</title>'
-            b'<entry><id>1</id><link href="y"/><content type="xhtml"><p>H</p></content></entry></feed>'
+            b'<entry><id>1</id><link href="y"/><content>H</content></entry></feed>'
         ),
         (
             b'<rdf:RDF xmlns:rdf="urn:r"><item rdf:about="http://a/1"><title>I</title></item>'
