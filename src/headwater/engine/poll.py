@@ -126,7 +126,7 @@ class Poller:
                 subject, answer, NO_ENTRIES, NOTHING, started_at=started_at, now=now, policy=policy
             )
         sifting = partial(sift, subject.source, answer.entries, now, policy)
-        many = len(answer.entries) > _MANY_ENTRIES
+        many = len(answer.entries) > _MANY_ENTRIES or answer.leave is not None
         sifted = await asyncio.to_thread(sifting) if many else sifting()
         known = await self._store.known(subject, sifted)
         deciding = partial(succeeded, subject, answer, sifted, known)
