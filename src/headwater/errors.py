@@ -34,6 +34,7 @@ HeadwaterError
     ├── NotAFeed
     ├── NoContent                 a page without text (W3)
     └── TooExpensive              parsing went over its budget (H2)
+        └── ManyEntries           more entries than anybody takes (M8)
 """
 
 from datetime import datetime
@@ -210,3 +211,7 @@ class NoContent(FetchError):
 
 class TooExpensive(FetchError):
     """Parsing went over its budget of time or memory (H2)."""
+
+
+class ManyEntries(TooExpensive):
+    """A feed has more entries than were asked for (H1, M8)."""

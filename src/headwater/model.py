@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 Noun = TypeVar("Noun")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -213,6 +213,14 @@ class Article:
     post_ids: tuple[str, ...] = ()
 
 
+class Leave(Protocol):
+    """Leave to take more memory than others, of which there is little (H1)."""
+
+    def let_go(self) -> None:
+        """Give it back; more than once does no harm."""
+        ...
+
+
 @dataclass(frozen=True)  # no slots: every poll makes one of these (decision 17)
 class Answer:
     """What a fetch brought."""
@@ -227,6 +235,7 @@ class Answer:
     size: int = 0  # bytes on the wire
     redirected_to: str | None = None
     title: str | None = None  # of a feed, as it calls itself
+    leave: Leave | None = None  # to be large, until it is stored
 
 
 @dataclass(frozen=True, slots=True)

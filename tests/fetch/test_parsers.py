@@ -129,8 +129,9 @@ async def test_h2_a_small_feed_is_parsed_at_once_without_a_process():
 async def test_h2_a_page_is_read_elsewhere_with_the_same_result():
     async with Parsers(clock=SystemClock()) as parsers:
         there = await parsers.page(a_page(ARTICLE), content_type="text/html", url=URL)
-    assert there == read_page(a_page(ARTICLE), content_type="text/html", url=URL)
-    assert "rose by a hand" in there.body
+    (entry,) = there.entries
+    assert entry == read_page(a_page(ARTICLE), content_type="text/html", url=URL)
+    assert "rose by a hand" in entry.body
 
 
 async def test_h2_a_long_list_of_sources_is_read_elsewhere_with_the_same_result():

@@ -182,3 +182,11 @@ async def test_h2_a_large_answer_is_read_beside_the_event_loop():
 async def test_h2_a_flood_of_tiny_values_is_refused_unread(item):
     body = b'{"data":[' + b",".join([item] * 600_000) + b"]}"
     assert isinstance(await refused(Reply(body)), TooExpensive)
+
+
+async def test_h1_posts_that_all_repeat_one_long_text_are_refused():
+    original = {"id": "1", "text": "a &amp; b " * 100_000}
+    repeated = [{"type": "retweeted", "id": "1"}]
+    posts = [a_post(n, "RT", referenced_tweets=repeated) for n in range(2, 102)]
+    page = a_page(*posts, includes={"tweets": [original]})
+    assert isinstance(await refused(page), TooExpensive)

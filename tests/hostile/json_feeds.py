@@ -6,7 +6,7 @@ from functools import cache
 
 from tests.hostile.documents import GOOD, GOOD_BODY, GOOD_TITLE
 from tests.hostile.exchange import Exchange, answer
-from tests.hostile.table import Either, Failed, Stored, Unchanged, row
+from tests.hostile.table import Failed, Stored, Unchanged, row
 
 VERSION = "https://jsonfeed.org/version/1.1"
 ITEM = {"id": "good", "url": "http://site.example/good", "title": GOOD_TITLE,
@@ -14,6 +14,8 @@ ITEM = {"id": "good", "url": "http://site.example/good", "title": GOOD_TITLE,
 GOOD_ITEM = json.dumps(ITEM)
 KEPT = Stored(1, (GOOD,))
 NO_FEED = Failed("parse")
+REFUSED = Failed("too expensive")
+FULL = 9_900_000  # bytes
 
 
 def feed(*items: str, more: str = "", end: str = "]}") -> bytes:
@@ -68,12 +70,39 @@ def escapes() -> bytes:
     return feed('{"id": "e", "content_text": "' + "\\u0041" * 1_000_000 + '"}')
 
 
+def full(piece: str) -> Callable[[], bytes]:
+    """A JSON Feed of nearly 10 MB that consists of one piece again and again."""
+    return cache(lambda: feed(GOOD_ITEM, piece + ("," + piece) * (FULL // (len(piece) + 1))))
+
+
+@cache
+def hundred_thousand() -> bytes:
+    item = '{{"id":"{0}","url":"/{0}","title":"E{0}","content_text":"B{0}"}}'
+    return feed(",".join(map(item.format, range(100_000))))
+
+
 ROWS = (
+    row("json of 3 million lists", "M4 H1", serve(full("[]")), REFUSED, heavy=True),
+    row("json of 3 million objects", "M4 H1", serve(full("{}")), REFUSED, heavy=True),
+    row("json of a million objects that hold something", "M4 H1", serve(full('{"a":1}')), REFUSED,
+        heavy=True),
+    row("json of 5 million numbers", "M4 H1", serve(full("0")), REFUSED, heavy=True),
+    row("json of 2 million texts", "M4 H1", serve(full('"ab"')), REFUSED, heavy=True),
+    row("json of 3 million lists, cut off", "M4 H1", serve(lambda: full("[]")()[:-2]), REFUSED,
+        heavy=True),
+    row("json of 800,000 numbers", "M4 H1",
+        serve(cache(lambda: feed(GOOD_ITEM, "0" + ",0" * 800_000) + b" " * 8_000_000)), KEPT,
+        heavy=True),
+    row("json of 9 MB of words, one character wide", "M4 H1",
+        serve(cache(lambda: feed(GOOD_ITEM, '{"id":"w","content_text":"\U0001f600'
+                                 + "ab\n" * 3_300_000 + '"}'))),
+        Stored(2, (GOOD,)), heavy=True),
+    row("json of 100,000 items", "M8", serve(hundred_thousand), Stored(100_000), heavy=True,
+        seconds=60),
     row("json 100,000 lists deep", "M4", serve(deep_list), KEPT, heavy=True),
     row("json 100,000 objects deep", "M4", serve(deep_objects), KEPT, heavy=True),
-    row("json of nothing but depth", "M4", serve(b"[" * 5_000_000), NO_FEED, heavy=True),
-    row("json of 300,000 empty items", "M4", serve(many_objects),
-        Either(KEPT, Failed("too expensive")), heavy=True),
+    row("json of nothing but depth", "M4", serve(b"[" * 5_000_000), REFUSED, heavy=True),
+    row("json of 300,000 empty items", "M4 M8", serve(many_objects), REFUSED, heavy=True),
     row("json number of a million digits", "M4", serve(long_number), Stored(2, (GOOD,)),
         heavy=True),
     row("json with a million escapes", "M4", serve(escapes),

@@ -1,7 +1,8 @@
 """Web pages that nest, burst, hide their text, or are no pages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import islice, product
 from typing import Any
 
 from tests.hostile.documents import PARAGRAPH, article, page
@@ -32,6 +33,17 @@ def crowd(piece: str, times: int, end: str = "") -> Callable[[], bytes]:
 def around(opening: str, times: int) -> Callable[[], bytes]:
     """An article inside very many open elements."""
     return cache(lambda: page(opening * times + article()))
+
+
+def plain(piece: str, times: int) -> Callable[[], bytes]:
+    """Some text that is no article, and the same piece of markup very often behind it."""
+    return cache(lambda: page(f"<div><p>{PARAGRAPH * 5}</p>{piece * times}</div>"))
+
+
+def _classes() -> Iterator[str]:
+    """Fifty words for each element, all different."""
+    words = map("".join, product("abcdefghijklmnopqrstuvwxyz", repeat=4))
+    return (" ".join(islice(words, 50)) for _ in range(8_000))
 
 
 def one_request(sight: Sight) -> bool:
@@ -90,6 +102,24 @@ ROWS = (
         ANY_TEXT, **HEAVY),
     web("word of 8 MB", "M5", cache(lambda: page(f"<article>{'x' * 8_000_000}</article>")),
         Stored(1, ({"body": lambda body: len(body) == 8_000_000},)), **HEAVY),
+    web("600,000 links without an article", "M5 H1", plain("<a href=b>c</a>", 600_000), ANY_TEXT,
+        **HEAVY),
+    web("20,000 links without an article", "M5 H1", plain("<a href=b>c</a>", 19_000), ANY_TEXT,
+        **HEAVY),
+    web("3 million elements without an article", "M5 H1", plain("x<b>", 2_400_000), ANY_TEXT,
+        **HEAVY),
+    web("9 MB of words, without an article", "M5 H1", plain("wo an ", 1_600_000), ANY_TEXT,
+        **HEAVY),
+    web("9 MB of marked-up words in the page, one character wide", "M5 H1",
+        crowd("ab<em>", 1_600_000, end="\U0001f600"), KEPT, **HEAVY),
+    web("9 MB of lines in the page, one character wide", "M5 H1",
+        crowd("ab\n", 3_200_000, end="\U0001f600"), KEPT, **HEAVY),
+    web("2 million words of classes", "M5 H1",
+        cache(lambda: page(article() + "".join(f"<p class='{words}'>" for words in _classes()))),
+        KEPT, **HEAVY),
+    web("300,000 names of meta tags", "M5 H1",
+        cache(lambda: page(article(), "<title>A page</title>" + "".join(
+            f"<meta name={n:x} content={n:x}>" for n in range(300_000)))), KEPT, **HEAVY),
     web("page title of 1 MB", "M8",
         cache(lambda: page(article(), f"<title>{'t' * 1_000_000}</title>")),
         Stored(1, ({"title": "t" * 1000},))),

@@ -107,7 +107,7 @@ ROWS = (
         heavy=True),
     row("chunks of one byte", "N7 H2", lambda _: tiny_chunks(), KEPT, heavy=True),
     row("100,000 items", "M8", lambda _: hundred_thousand(), Stored(100_000), heavy=True,
-        seconds=60, megabytes=240),  # in the worker a tree, here entries, posts and then rows
+        seconds=60),
     row("field of 5 MB", "M2", lambda _: one_field(),
         Stored(2, (GOOD, {"body": lambda body: len(body) == 5_000_000})), heavy=True),
     row("nine fields of 1 MB", "M2", lambda _: crowded_fields(), Stored(9), heavy=True),

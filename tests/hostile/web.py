@@ -6,6 +6,7 @@ they saw, and ends with its standard input. Who is to be trusted is in FOLDER/ca
 
 import asyncio
 import contextlib
+import gzip
 import inspect
 import json
 import socket
@@ -13,7 +14,7 @@ import ssl
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,9 @@ from tests.hostile.rows import (
     address,
     second_address,
 )
-from tests.hostile.sizes import LIMIT
 from tests.hostile.table import Misbehaviour
 
 _BACKLOG = 256
-_LARGE = b"x" * LIMIT
 _NOBODY: Any = None  # heavy documents are the same for everybody
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -54,7 +53,8 @@ class HostileWeb:
             await self._listen(host, self._witness)
         await self._listen(CONTROL, self._tell)
         for number, host in enumerate(FLOOD):
-            await self._listen(host, partial(_flood, _flood_document(number)))
+            document = _flood_document(FLOOD_ROWS[number].name, packed=number % 2 == 1)
+            await self._listen(host, partial(_flood, document))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -139,10 +139,15 @@ class HostileWeb:
         writer.close()
 
 
-def _flood_document(number: int) -> bytes:
-    """The document of a heavy row, else bytes that are soon told to be no feed."""
-    talk: Any = FLOOD_ROWS[number].talk if number < len(FLOOD_ROWS) else answer(_LARGE)
-    return bytes(talk(_NOBODY) if callable(talk) else talk)
+@cache
+def _flood_document(name: str, *, packed: bool) -> bytes:
+    """The document of a heavy row, as it is or to be inflated."""
+    talk: Any = next(row.talk for row in FLOOD_ROWS if row.name == name)
+    document = bytes(talk(_NOBODY))
+    if not packed:
+        return document
+    body = document.partition(b"\r\n\r\n")[2]
+    return answer(gzip.compress(body, 1), "Content-Encoding: gzip")
 
 
 async def _flood(

@@ -15,7 +15,7 @@ from headwater.engine.outage import OutageGuard
 from headwater.engine.turns import VisitTurns
 from headwater.errors import DatabaseUnavailable, OnHold, StoreError
 from headwater.logs import get_logger
-from headwater.model import Answer, DueSource, Outcome, Subject, changed
+from headwater.model import Answer, DueSource, Leave, Outcome, Subject, changed
 from headwater.rules.admission import NO_ENTRIES, NOTHING, sift
 from headwater.rules.failure import classify
 from headwater.rules.outcome import discarded, failed, succeeded, untouched
@@ -68,6 +68,7 @@ class Poller:
         """Visit one source and store what came of it; None if it is not due any more."""
         lane, url = due.lane or NULL_LANE, due.id
         turns, recorded = VisitTurns(self._gates, lane, self._claims), False
+        held: list[Leave] = []
         try:
             subject = await self._store.sources.subject_for_poll(due.id)
             if subject is None or not self._is_wanted(subject, due):
@@ -76,13 +77,15 @@ class Poller:
             turns.begin(subject.source, self._policy)
             if not await turns.arrive():
                 return None  # another process is at the host: the source is simply still due
-            stored = await self._record(subject, await self._visit(subject, turns))
+            stored = await self._record(subject, await self._visit(subject, turns, held))
             recorded = True
         except StoreError as error:  # not the source's fault: it is simply still due (K5)
             log.warning("[Polling] could not be stored; still due", url=url, error=str(error))
             return None
         finally:
             turns.end()  # the lane's delay counts from the end of the whole poll (P3)
+            for leave in held:
+                leave.let_go()
             await turns.depart(stored=recorded)
         self._guard.learn(stored)
         if not stored.recorded:
@@ -90,13 +93,15 @@ class Poller:
         self._tell(subject, stored, due)
         return stored
 
-    async def _visit(self, subject: Subject, turns: VisitTurns) -> Outcome:
-        """Fetch and decide."""
+    async def _visit(self, subject: Subject, turns: VisitTurns, held: list[Leave]) -> Outcome:
+        """Fetch and decide; what is `held` is let go when all is stored."""
         started_at, started = self._clock.now(), self._clock.monotonic()
         self._events.tell(EventKind.POLL_STARTED, subject)
         try:
             key = await self._key_for(subject)  # None unless the type needs one
             answer = await self._fetch(subject, key, turns=turns, now=started_at)
+            if answer.leave is not None:
+                held.append(answer.leave)
             outcome = await self._decide(subject, answer, started_at)
         except StoreError:
             raise
@@ -121,7 +126,7 @@ class Poller:
                 subject, answer, NO_ENTRIES, NOTHING, started_at=started_at, now=now, policy=policy
             )
         sifting = partial(sift, subject.source, answer.entries, now, policy)
-        many = len(answer.entries) > _MANY_ENTRIES
+        many = len(answer.entries) > _MANY_ENTRIES or answer.leave is not None
         sifted = await asyncio.to_thread(sifting) if many else sifting()
         known = await self._store.known(subject, sifted)
         deciding = partial(succeeded, subject, answer, sifted, known)

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from typing import TypeVar
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
+from headwater.errors import ManyEntries
 from headwater.fetch.storable import MAX_AUTHOR_LENGTH, MAX_TITLE_LENGTH, storable_line
 from headwater.model import Entry
 from headwater.rules.urls import MAX_URL_LENGTH
 
 DERIVED_TITLE_LENGTH = 100  # R5
+MAX_ENTRIES = 100_000  # of one document (M8); each takes about a kilobyte until it is stored (H1)
 MAX_ID_LENGTH = 2_048  # longer ones are junk that would only fill the memory of keys (R2)
 MAX_BASE_LENGTH = 512  # every link that is joined to a base costs the base's length (H2)
 
@@ -20,6 +23,9 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _WEB_STARTS = ("https://", "http://")
 _WEB = re.compile(r"(?i)https?://[^\s/]")
 _BREAKS = re.compile(r"[\t\n\r]\s*")
+
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -46,6 +52,13 @@ class Reading:
 def finished(drafts: Iterable[Draft], url: str) -> tuple[Entry, ...]:
     """Entries with the bodies, titles and links that R5 derives; `url` is the source's."""
     return _told_apart([_finished(draft, url) for draft in drafts])
+
+
+def check_count(found: list[T], most: int) -> list[T]:
+    """The same list; raise ManyEntries where it is longer than that."""
+    if len(found) > most:
+        raise ManyEntries("the feed has more entries than are read")
+    return found
 
 
 def is_web_url(text: str | None) -> bool:

@@ -2,14 +2,13 @@
 
 import asyncio
 import hashlib
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.response import Response, check_status
 from headwater.fetch.x import XTimelines
-from headwater.model import Answer, Entry, Source, SourceType, Subject, made
+from headwater.model import Answer, Source, SourceType, Subject, changed, made
 from headwater.rules.admission import article_age
 from headwater.rules.policy import Policy
 
@@ -77,13 +76,11 @@ class Fetcher:
         if answer.unchanged:
             return answer
         body, content_type, url = response.body, response.content_type, str(response.url)
-        if source.type is SourceType.WEBSITE:
-            return replace(answer, entries=(await self._page(body, content_type, url),))
-        feed = await self._parsers.feed(body, content_type=content_type, url=url)
-        return replace(answer, entries=feed.entries, complete=feed.complete, title=feed.title)
-
-    async def _page(self, body: bytes, content_type: str | None, url: str) -> Entry:
-        return await self._parsers.page(body, content_type=content_type, url=url)
+        is_page = source.type is SourceType.WEBSITE
+        parse = self._parsers.page if is_page else self._parsers.feed
+        feed = await parse(body, content_type=content_type, url=url)
+        told = {"entries": feed.entries, "complete": feed.complete, "title": feed.title}
+        return changed(answer, {**told, "leave": feed.leave})
 
     def _start_of_timeline(self, subject: Subject, now: datetime) -> datetime | None:
         """Where a first poll begins; later ones go on behind the last post seen (X2)."""

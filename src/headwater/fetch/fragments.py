@@ -4,6 +4,7 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from html import escape
+from string import whitespace
 
 from lxml import etree
 
@@ -63,12 +64,12 @@ def title_of_html(text: str) -> str:
 def author_text(element: etree._Element) -> str:
     """The name of a person, else the address, whether in parts or in one string."""
     if len(element) == 0:
-        return person(element.text or "")
+        return person((element.text or "")[:_MAX_TITLE_MARKUP])
     parts: dict[str, str] = {}
     for child in element:
         name = child.tag.rpartition("}")[2].rpartition(":")[2].lower()
         if name in _NAME_PARTS:
-            parts.setdefault(name, one_line(child.text or ""))
+            parts.setdefault(name, one_line((child.text or "")[:_MAX_TITLE_MARKUP]))
     found = next((parts[name] for name in _NAME_PARTS if parts.get(name)), None)
     return html_to_text(_markup_inside(element)) if found is None else found
 
@@ -116,6 +117,7 @@ def _markup_inside(element: etree._Element) -> str:
 
 def _from_base64(text: str) -> str:
     try:
-        return b64decode("".join(text.split()), validate=True).decode("utf-8")
+        written = text.encode("ascii", "replace").translate(None, whitespace.encode())
+        return b64decode(written, validate=True).decode("utf-8")
     except (NotBase64, ValueError):
         return text

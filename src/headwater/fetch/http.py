@@ -35,7 +35,7 @@ from headwater.rules.urls import WebUrl, masked, parse_url
 
 __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after_seconds"]
 
-_MAX_LARGE_BODIES = 8  # at once, of more than a megabyte each (H1)
+_MAX_LARGE_BODIES = 5  # at once, of more than a megabyte each (H1)
 _WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
 _parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
 _NO_HEADERS: Mapping[str, str] = {}

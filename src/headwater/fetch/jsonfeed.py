@@ -4,15 +4,27 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from sys import getsizeof
 from typing import Any
 
+from headwater.errors import TooExpensive
 from headwater.fetch.dates import parse_date
-from headwater.fetch.drafts import Draft, Reading, absolute_link, is_web_url
+from headwater.fetch.drafts import (
+    MAX_ENTRIES,
+    Draft,
+    Reading,
+    absolute_link,
+    check_count,
+    is_web_url,
+)
 from headwater.fetch.fragments import title_of_html
 from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
 from headwater.fetch.text import html_to_text, one_line
 
 _MAX_ID_DIGITS = 100
+_LARGE = 1 << 20
+_MAX_BYTES = 110_000_000  # of a document's text and values
+_VALUE_BYTES = 120  # about so many each; an object takes twice as much
 _ITEMS = re.compile(r'"items"\s*+:\s*+\[')
 _VERSION = re.compile(r'"version"\s*+:\s*+"[^"]{0,50}jsonfeed')
 _STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
@@ -33,12 +45,15 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def read_json(text: str, url: str) -> Reading | None:
+def read_json(text: str, url: str, most: int = MAX_ENTRIES) -> Reading | None:
     """Read a JSON Feed; None where the document is something else."""
+    if len(text) > _LARGE:
+        _check_values(text)
     try:
         document, _ = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
-        return _salvaged(text, url)
+        return _salvaged(text, url, most)
+    del text  # a field may be as large again
     if not isinstance(document, dict):
         return None
     items = document.get("items")
@@ -48,14 +63,29 @@ def read_json(text: str, url: str) -> Reading | None:
         items = []
     site = _string(document.get("home_page_url"))
     base = site if is_web_url(site) else url
+    items = check_count([item for item in items if isinstance(item, dict)], most)
+    document["items"] = None  # each item goes when it has been read
     return Reading(
-        [_draft(item, base) for item in items if isinstance(item, dict)],
+        [_draft(item, base) for item in _taken(items)],
         title=storable_line(title_of_html(_string(document.get("title"))), MAX_TITLE_LENGTH)
         or None,
     )
 
 
-def _salvaged(text: str, url: str) -> Reading | None:
+def _check_values(text: str) -> None:
+    """Raise TooExpensive where the values of a large document would take too much memory (H1)."""
+    values = 2 * text.count("{") + text.count("[") + text.count(",")
+    if values * _VALUE_BYTES + getsizeof(text) > _MAX_BYTES:
+        raise TooExpensive(f"the document is made of {values:,} values")
+
+
+def _taken(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    items.reverse()
+    while items:
+        yield items.pop()
+
+
+def _salvaged(text: str, url: str, most: int) -> Reading | None:
     """Read the items of a document that is cut off or has one item that cannot be read."""
     start = _ITEMS.search(text)
     if start is None:
@@ -72,6 +102,7 @@ def _salvaged(text: str, url: str) -> Reading | None:
             continue
         if isinstance(item, dict):
             drafts.append(_draft(item, url))
+            check_count(drafts, most)
     if not drafts and not _VERSION.search(text):
         return None
     return Reading(drafts, complete=whole)

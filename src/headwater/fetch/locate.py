@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from lxml import etree
 from lxml import html as lxml_html
 
-from headwater.fetch.page import Block, Page
+from headwater.fetch.page import Block, Page, has_more_attributes
 
 # libxml2 reads no deeper, and trafilatura needs some 60 µs a line: beyond this we do without.
 _MAX_DEPTH = 200
 _MAX_LINES = 20_000
+_MAX_TAGS = 20_000  # an element takes 4 KB of memory there, an attribute one (H1)
+_MAX_ATTRIBUTES = 50_000
+_MAX_LENGTH = 4_000_000  # characters, of which so many
+_MAX_TEXT = 1_000_000  # are seen
 _COVERED = 0.7  # of the located text must lie inside the block
 _AGREEING = 0.6  # of a line's word triples must occur in the located text
 _WORD = re.compile(r"\w+")
@@ -23,6 +27,8 @@ def located_block(page: Page, html: str) -> Block | None:
     """The smallest block that holds most of the main text; None where nothing was found."""
     if page.overloaded or page.depth > _MAX_DEPTH or len(page.lines) > _MAX_LINES:
         return None
+    if _is_too_large(page, html):
+        return None
     found = {triple for line in _main_text(html).splitlines() for triple in _triples(line)}
     covered = page.sums([_agreement(line.text, found) for line in page.lines])
     most = covered[0] * _COVERED
@@ -30,6 +36,16 @@ def located_block(page: Page, html: str) -> Block | None:
         return None
     # blocks that hold most of the text lie inside each other: the last one is the smallest
     return next(block for block in reversed(page.blocks) if covered[block.index] >= most)
+
+
+def _is_too_large(page: Page, html: str) -> bool:
+    """Whether all those who look at the tree would take too much memory (H1)."""
+    if page.tags > _MAX_TAGS or len(html) > _MAX_LENGTH:
+        return True
+    if sum(len(line.text) for line in page.lines) > _MAX_TEXT:
+        return True
+    most = _MAX_ATTRIBUTES
+    return page.attributes_length > most and has_more_attributes(html, most)
 
 
 def _main_text(html: str) -> str:

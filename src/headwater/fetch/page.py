@@ -9,7 +9,15 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
-from headwater.fetch.text import ATTRIBUTES, BLOCKS, COMMENT, UNSEEN_ELEMENT, decoded, one_line
+from headwater.fetch.text import (
+    ATTRIBUTES,
+    BLOCKS,
+    COMMENT,
+    UNSEEN_ELEMENT,
+    decoded,
+    decoded_line,
+    one_line,
+)
 
 _TOKEN = re.compile(
     rf"<(?:{UNSEEN_ELEMENT}"
@@ -23,6 +31,7 @@ _ATTRIBUTE = re.compile(
 )
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _NOT_DISPLAYED = re.compile(r"(?i)display\s*:\s*none")
+_MAX_TITLE = 100_000  # characters of its markup
 _MAX_ATTRIBUTES = 8_192  # characters of one tag that are looked at
 _VOID = frozenset({"br", "hr", "col", "link", "meta", "frame"})
 # Not set apart for a reader, but what they hold is judged as a whole.
@@ -44,6 +53,9 @@ _LISTS = frozenset({"ul", "ol", "dl", "menu", "table", "select"})
 _MAX_BLOCKS = 50_000
 _MAX_LINES = 100_000
 _MAX_ATTRIBUTE_COUNT = 1_000
+_MAX_WORDS = 250_000  # of classes, ids and roles
+_MAX_META = 50_000
+_MAX_PIECES = 50_000  # of the text of a line, before they are put together (H1)
 _LOOK_UP = 8  # open elements searched for one to end; a limit keeps deep nesting linear
 
 
@@ -78,6 +90,8 @@ class Page:
     title: str = ""
     meta: dict[str, list[str]] = field(default_factory=dict)  # by name or property
     depth: int = 0
+    tags: int = 0  # that open an element
+    attributes_length: int = 0  # of all of them, as written
     overloaded: bool = False  # with more attributes on one tag than tree builders can stand
 
     def lengths(self) -> list[int]:
@@ -121,6 +135,13 @@ def start_tags(html: str, names: Container[str]) -> Iterator[tuple[str, dict[str
             yield name, attributes_of(token["attributes"] or "")
 
 
+def has_more_attributes(html: str, most: int) -> bool:
+    """Whether all tags together have more attributes than so many."""
+    tags = (token["attributes"] for token in _TOKEN.finditer(html))
+    found = (found for raw in tags if raw for found in _ATTRIBUTE.finditer(raw))
+    return next(islice(found, most, None), None) is not None
+
+
 class _Reader:
     """The state of one pass over a page."""
 
@@ -131,21 +152,27 @@ class _Reader:
         self.pieces: list[str] = []
         self.link_length = 0
         self.in_link = False
+        self.words_left = _MAX_WORDS
+        self.metas_left = _MAX_META
         self._open("html", "")
 
     def add_text(self, raw: str) -> None:
         if raw:
             self.pieces.append(raw)
+            if len(self.pieces) > _MAX_PIECES:
+                self.pieces = ["\0".join(self.pieces)]
             if self.in_link:
                 self.link_length += len(raw.strip())
 
     def add_title(self, raw: str) -> None:
         if not self.page.title and not self.open_names.get("svg"):
-            self.page.title = one_line(decoded(raw))
+            self.page.title = decoded_line(raw[:_MAX_TITLE])
 
     def add_tag(self, token: re.Match[str]) -> None:
         name = token["name"].lower()
         attributes = token["attributes"] or ""
+        self.page.tags += not token["end"]
+        self.page.attributes_length += len(attributes)
         if len(attributes) > _MAX_ATTRIBUTES:
             several = islice(_ATTRIBUTE.finditer(attributes), _MAX_ATTRIBUTE_COUNT, None)
             self.page.overloaded |= next(several, None) is not None
@@ -168,12 +195,12 @@ class _Reader:
 
     def _end_line(self, *, last: bool = False) -> None:
         if len(self.page.lines) >= _MAX_LINES and not last:
-            self.pieces.append(" ")
+            self.add_text(" ")
         elif self.pieces:
-            text = one_line(decoded("\0".join(self.pieces)))
+            raw, self.pieces = "\0".join(self.pieces), []
+            text = decoded_line(raw)
             if text:
                 self.page.lines.append(Line(text, self.open[-1], self.link_length))
-            self.pieces = []
             self.link_length = 0
 
     def _open_new(self, name: str, raw_attributes: str) -> None:
@@ -190,6 +217,9 @@ class _Reader:
 
     def _open(self, name: str, raw_attributes: str) -> None:
         words, hidden = _described(raw_attributes)
+        self.words_left -= len(words)
+        if self.words_left < 0:
+            words = frozenset()
         index = len(self.page.blocks)
         parent = self.open[-1].index if self.open else index
         block = Block(name, words, hidden, index, parent, len(self.page.lines))
@@ -210,6 +240,9 @@ class _Reader:
         self.open_names[block.name] -= 1
 
     def _add_meta(self, raw_attributes: str) -> None:
+        self.metas_left -= 1
+        if self.metas_left < 0:
+            return
         attributes = attributes_of(raw_attributes)
         content = one_line(attributes.get("content", ""))
         for key in ("name", "property"):

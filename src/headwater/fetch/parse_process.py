@@ -15,6 +15,7 @@ from headwater.errors import (
     FetchError,
     HeadwaterError,
     LocalFault,
+    ManyEntries,
     NoContent,
     NotAFeed,
     TooExpensive,
@@ -40,7 +41,7 @@ MAX_ANSWER_BYTES = 64 << 20  # entries are not to cost the owner what the worker
 MAX_HANDFUL_BYTES = 512 * 1024  # of small documents that are handed over in one go
 _ERRORS: Mapping[str, type[HeadwaterError]] = {
     kind.__name__: kind
-    for kind in (NotAFeed, NoContent, TooExpensive, TooLarge, BrokenBody, UsageError)
+    for kind in (NotAFeed, NoContent, TooExpensive, ManyEntries, TooLarge, BrokenBody, UsageError)
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import feed_links
+from headwater.fetch.memory import forget_names, give_back, keep_no_large_blocks
 from headwater.fetch.parse_frames import (
     BUFFER_BYTES,
     batches,
@@ -36,6 +37,7 @@ GRACE_SECONDS = 2.0
 _JUDGED_SHARE = 0.8
 _RECYCLED_SHARE = 0.5  # a worker that grew this far is replaced; memory rarely comes back
 _SMALLEST_ROOM_BYTES = 32 << 20
+_LARGE_BYTES = 1 << 20  # documents that leave much behind
 _MAX_MESSAGE = 500
 
 Task = Callable[..., Feed]
@@ -58,6 +60,7 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
         signal.signal(signum, signal.SIG_IGN)  # the owner drains first and then closes our input
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     jobs, answers = _take_pipes()
+    keep_no_large_blocks()
     memory = _Memory()
     memory.limit(memory_mb << 20)
     gc.freeze()
@@ -70,8 +73,12 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
                 answers.flush()
                 return
         answers.flush()  # all at once: every piece would wake the owner
+        is_large = len(document) > _LARGE_BYTES
         del batch, head, document
         gc.collect()
+        forget_names()
+        if is_large:
+            give_back()
 
 
 def _next_jobs(jobs: BinaryIO) -> list[tuple[Mapping[str, Any], bytes]] | None:
@@ -148,6 +155,8 @@ def _answer(
     else:
         if memory.is_spent():
             return _give_up(answers)
+        if len(document) > _LARGE_BYTES:  # the owner's memory grows from here on
+            give_back()
         for batch in batches(feed.entries):
             _send(answers, "entries", batch)
         last = memory.is_large()

@@ -3,21 +3,26 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar
 
 from headwater.clock import Clock
-from headwater.errors import LocalFault, TooExpensive
+from headwater.errors import LocalFault, ManyEntries, TooExpensive
+from headwater.fetch.body import Room
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import FeedLink
+from headwater.fetch.memory import forget_names, give_back, keep_no_large_blocks
 from headwater.fetch.parse_line import ParseLine, Waiting, settle
 from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
-from headwater.model import Entry
 from headwater.rules.opml import Outline, read_opml
 from headwater.rules.urls import masked
 
 _CROWD_SECONDS = 0.005  # documents that come closer than this are many
 _MAX_IN_LINE = 256  # documents that wait for the worker, before others are parsed beside it
+_LARGE_BYTES = 1 << 20
+_MANY_ENTRIES = 2_000  # which take some megabytes until they are stored
+_REMEMBERED = 100  # small documents whose names of elements are kept for the next ones
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
 
 T = TypeVar("T")
@@ -47,6 +52,7 @@ class Parsers:
         self._clock = clock
         self._command = worker
         self._slots = asyncio.Semaphore(processes)
+        self._room = Room(1)  # for large documents, and for feeds of many entries (H1)
         # Threads talk to the workers: pipes then work alike under every event loop, and decoding
         # a large answer stays off it.
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="headwater-parse")
@@ -57,11 +63,13 @@ class Parsers:
         self._working_off: asyncio.Task[None] | None = None
         self._alone: set[asyncio.Task[None]] = set()
         self._has_spare_core = spare_core
+        self._parsed_here = 0
         self._small_at: float | None = None  # when the last small document came
         # told of every worker that had to go: over its budget, or ended by what it was given
         self.on_kill: Callable[[], None] = lambda: None
 
     async def __aenter__(self) -> Self:
+        keep_no_large_blocks()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -75,16 +83,24 @@ class Parsers:
     async def feed(self, data: bytes, *, content_type: str | None, url: str) -> Feed:
         """Read a feed; raise NotAFeed, or TooExpensive where it goes over the budget."""
         job = Job("feed", data, content_type, url, self._timeout_seconds)
+        if len(data) > _LARGE_BYTES:
+            return await self._parse_large(job)
         if len(data) > self._inline_bytes:
-            return await self._parse(job)
+            try:
+                return await self._parse(replace(job, most=_MANY_ENTRIES))
+            except ManyEntries:
+                return await self._parse_large(job)
         if self._comes_alone():
+            self._parsed_here += 1
+            if not self._parsed_here % _REMEMBERED:
+                forget_names()
             return parse_feed(data, content_type=content_type, url=url)
         return await (self._in_line(job) if self._line.has_room_for(job) else self._parse(job))
 
-    async def page(self, data: bytes, *, content_type: str | None, url: str) -> Entry:
-        """Read a page; raise NoContent, or TooExpensive where it goes over the budget."""
+    async def page(self, data: bytes, *, content_type: str | None, url: str) -> Feed:
+        """Read a page as a feed of one; raise NoContent, or TooExpensive as above."""
         job = Job("page", data, content_type, url, self._timeout_seconds)
-        return (await self._parse(job)).entries[0]
+        return await (self._parse_large(job) if len(data) > _LARGE_BYTES else self._parse(job))
 
     async def feed_links(
         self, data: bytes, *, content_type: str | None, url: str
@@ -160,6 +176,16 @@ class Parsers:
             return await self._parse(job)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the document
             return error
+
+    async def _parse_large(self, job: Job) -> Feed:
+        """Parse what takes much memory, one document at a time, until its entries are stored."""
+        leave = await self._room.place()
+        try:
+            await asyncio.to_thread(give_back)  # what the one before has left
+            return replace(await self._parse(job), leave=leave)
+        except BaseException:
+            leave.let_go()
+            raise
 
     async def _parse(self, job: Job) -> Feed:
         async with self._slots:

@@ -144,6 +144,8 @@ class _Repair:
 
     def _text(self, text: bytes) -> None:
         if text and self.open:
+            if len(self.out) > 2 * len(self.data):  # nobody breaks that much by mistake
+                text = text.translate(None, b"<&")
             self.out += escaped(text)
 
     def _start(self, name: bytes, attributes: bytes) -> None:
@@ -200,7 +202,8 @@ def escaped(text: bytes) -> bytes:
     """The text with only those references left that XML knows; HTML's become characters."""
     if b"&" in text:
         text = _references_mended(text)
-    return text.replace(b"<", b"&lt;").replace(b"]]>", b"]]&gt;")
+    angle = b"&lt;" if text.count(b"<") <= MAX_REFERENCES else b""
+    return text.replace(b"<", angle).replace(b"]]>", b"]]&gt;")
 
 
 def _references_mended(text: bytes) -> bytes:

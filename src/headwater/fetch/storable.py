@@ -4,6 +4,7 @@ import re
 
 MAX_TITLE_LENGTH = 1_000  # M8
 MAX_AUTHOR_LENGTH = 500  # M8
+_LOOKED_AT = 100  # times as much as is kept, of a text that is to be cut
 
 # Control characters other than tab and line feed; DEL and the C1 block belong to them.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -28,6 +29,8 @@ def storable_line(text: str, limit: int | None = None) -> str:
     if text.isprintable() and "  " not in text:
         line = text.strip(" ")
     else:
+        if limit is not None:
+            text = text[: _LOOKED_AT * limit + _LOOKED_AT]  # its words are a list (H1)
         line = " ".join(storable_text(text).split())
     if limit is not None and len(line) > limit:
         line = line[:limit].rstrip()

@@ -4,8 +4,9 @@ Text needs no tree, and a tree has its price: HTML's scoping rules look up the s
 elements, so that even fast parsers take minutes for 200,000 nested tags.
 """
 
-import html as character_references
 import re
+from collections.abc import Iterable, Iterator
+from html import unescape
 
 from headwater.fetch.storable import storable_line
 
@@ -40,6 +41,9 @@ _HEAD = re.compile(
     r"\s*+(?:<!doctype[^>]*+>\s*+)?(?:<html[^>]*+>\s*+)?<head[\s>].*?</head\s*+>",
     re.DOTALL | re.IGNORECASE,
 )
+LONG_TEXT = 1 << 18  # characters; longer texts are taken in parts
+_PART = 1 << 16
+_PIECES = 20_000
 _ENDLESS_NUMBER = re.compile(r"&#(?:[0-9]{100,}+|[xX][0-9a-fA-F]{100,}+);?")
 
 
@@ -67,6 +71,9 @@ def html_to_text(html: str) -> str:
         gaps = _GAPS_AMONG_REFERENCES
     elif "<" not in html:
         return one_line(html)
+    if len(html) > LONG_TEXT:
+        parts = _parts_of_markup(html, gaps)
+        return _long_line(part for text in parts for part in _parts_of_text(text))
     return one_line(decoded(_without_markup(html, gaps)))
 
 
@@ -76,23 +83,77 @@ def one_line(text: str) -> str:
         while "  " in text:  # every time half as many are left
             text = text.replace("  ", " ")
         return text.strip(" ")
+    return _long_line(_parts_of_text(text)) if len(text) > LONG_TEXT else _collapsed(text)
+
+
+def decoded_line(text: str) -> str:
+    """The same of a text with character references, and NULs where markup stood."""
+    if len(text) <= LONG_TEXT:
+        return one_line(decoded(text))
+    texts = map(decoded, _parts_of_references(text))
+    return _long_line(part for text in texts for part in _parts_of_text(text))
+
+
+def _collapsed(text: str) -> str:
     line = " ".join(text.split())
     return line if line.isprintable() else storable_line(line)
 
 
+def _long_line(parts: Iterable[str]) -> str:
+    """One line of parts; UTF-8 takes the least of memory while they are put together."""
+    framed = (_collapsed(f"|{part}|") for part in parts)  # the space at their ends is to stay
+    line = b"".join(part[1:-1].encode() for part in framed)
+    while b"  " in line:
+        line = line.replace(b"  ", b" ")
+    return line.strip(b" ").decode()
+
+
+def _parts_of_text(text: str) -> Iterator[str]:
+    """The text in parts: the list of all its words would be far larger than itself (H1)."""
+    return (text[start : start + _PART] for start in range(0, len(text), _PART))
+
+
+def _parts_of_markup(html: str, gaps: _Gaps) -> Iterator[str]:
+    """The text of markup in parts; no character reference reaches across a tag."""
+    html = _body(html)
+    pieces: list[str] = []
+    position = 0
+    for markup in _MARKUP.finditer(html):
+        pieces += (html[position : markup.start()], gaps[markup[1]])
+        position = markup.end()
+        if len(pieces) > _PIECES:
+            yield decoded("".join(pieces))
+            pieces.clear()
+    yield decoded("".join((*pieces, html[position:])))
+
+
 def _without_markup(html: str, gaps: _Gaps) -> str:
     """Put a gap for every piece of markup."""
-    head = _HEAD.match(html)
-    if head is not None:
-        html = html[head.end() :]
-    pieces: list[str | None] = _MARKUP.split(html)  # text, name, text, name, ..., text
+    pieces: list[str | None] = _MARKUP.split(_body(html))  # text, name, text, name, ..., text
     pieces[1::2] = map(gaps.__getitem__, pieces[1::2])
     return "".join(pieces)  # type: ignore[arg-type]  # the names were the only None
+
+
+def _body(html: str) -> str:
+    """What follows the head of a page."""
+    head = _HEAD.match(html)
+    return html if head is None else html[head.end() :]
 
 
 def decoded(text: str) -> str:
     """Replace character references, then take the NULs out that stood for markup."""
     if "&" in text:
+        parts = _parts_of_references(text) if len(text) > LONG_TEXT else (text,)
         # decimal numbers beyond a limit make int() raise, and no character is that far out
-        text = character_references.unescape(_ENDLESS_NUMBER.sub("\ufffd", text))
+        text = "".join(unescape(_ENDLESS_NUMBER.sub("\ufffd", part)) for part in parts)
     return text.replace("\0", "") if "\0" in text else text
+
+
+def _parts_of_references(text: str) -> Iterator[str]:
+    """The text in parts of which none ends inside a reference."""
+    start = 0
+    while start < len(text):
+        end = text.find("&", start + _PART)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end

@@ -1,6 +1,7 @@
 """A web page -> one entry: its main text, title and author (W1-W3)."""
 
 import re
+from sys import getsizeof
 
 from headwater.errors import NoContent
 from headwater.fetch import charset
@@ -16,6 +17,8 @@ _HEAD_BYTES = 4096  # how far in a page may name its charset
 _BINARY_TYPE = re.compile(
     r"(image/(?!svg)|audio/|video/|font/|application/(octet-stream|pdf|zip|gzip|x-tar|java-archive))"
 )
+_MAX_WIDE_BYTES = 24_000_000  # one character of four bytes makes all others as wide
+_MAX_WIDE = 6_000_000  # characters that are read of such a page (H1)
 _TEXT_TYPES = ("text/html", "application/xhtml+xml")
 _AUTHOR_NAMES = ("author", "article:author")
 
@@ -24,6 +27,8 @@ def read_page(data: bytes, *, content_type: str | None = None, url: str) -> Entr
     """Read whatever a page holds; raise NoContent if that is no text (W3)."""
     _refuse_binary(data, content_type, url)
     html = decoded_page(data, content_type)
+    if getsizeof(html) > _MAX_WIDE_BYTES:
+        html = html[:_MAX_WIDE]
     page = read_blocks(html)
     body = main_text(page, html)
     if not body:

@@ -17,6 +17,7 @@ MAX_TITLE_CHARACTERS = 100  # X3
 # whatever thread it runs in, so a flood of tiny values must be met before (H1, H2).
 _MAX_CONTAINERS = 50_000
 _MAX_COMMAS = 500_000
+_MAX_TEXT = 5_000_000  # characters of all posts of a page, twice what the longest may have
 
 _ID = re.compile(r"[0-9]{1,19}")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,1024}")
@@ -106,10 +107,14 @@ def _originals(document: Document) -> dict[str, Document]:
 def _entries(
     posts: list[dict[str, object]], originals: Mapping[str, Document], name: str
 ) -> Iterator[Entry]:
+    length = 0
     for post in posts:
         text = _whole_text(post, originals)
         if text is None:
             continue
+        length += len(text)
+        if length > _MAX_TEXT:  # many posts may repeat one long text
+            raise TooExpensive("X answered with far more than a page of posts")
         body = storable_text(_ESCAPE.sub(lambda found: _ESCAPES[found[1]], text))
         created_at = post.get("created_at")
         yield Entry(

@@ -12,9 +12,11 @@ from lxml import etree
 from headwater.fetch.dates import parse_date
 from headwater.fetch.drafts import (
     MAX_BASE_LENGTH,
+    MAX_ENTRIES,
     Draft,
     Reading,
     absolute_link,
+    check_count,
     is_web_url,
     near,
 )
@@ -22,32 +24,80 @@ from headwater.fetch.fragments import author_text, element_text
 from headwater.fetch.repair import FEED_ROOTS, repaired, short_namespaces, windows_characters
 from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
 from headwater.fetch.vocabulary import RDF_ABOUT, XML_BASE, Fact, Meaning, local, meaning
+from headwater.fetch.xmlstream import (
+    CONTAINERS,
+    ENTRIES,
+    LARGE_BYTES,
+    MAX_CONTAINERS,
+    EntryStream,
+    has_endless_tag,
+    parser_options,
+)
 from headwater.rules.urls import MAX_URL_LENGTH, url_host
 
 _TITLE, _BODY, _LINK, _ID, _DATE, _AUTHOR, _GROUP, _NOTHING = Fact
-_ENTRIES = frozenset({"item", "entry"})
-_CONTAINERS = frozenset({"rss", "rdf", "feed", "channel", "items"})
-_MAX_CONTAINERS = 4  # how deep entries are looked for
 _USELESS_LINKS = frozenset(
     {"enclosure", "edit", "edit-media", "replies", "hub", "next", "prev", "search", "license"}
 )
+_MAX_LINE = 20_000  # characters of an id, a link or a name that are looked at
 
 _HAS_BASE = re.compile(rb"xml:base")  # twice as quick as `in`, for so long a text
 
 Found = tuple[int, etree._Element, bool]  # rank, where, whether it is Atom's
 
 
-def read_xml(data: bytes, url: str) -> Reading | None:
+def read_xml(data: bytes, url: str, most: int = MAX_ENTRIES) -> Reading | None:
     """Read a document in UTF-8 that starts with its root; None where that is no feed's."""
     data = windows_characters(data)
+    if len(data) > LARGE_BYTES:
+        return _read_large(data, url, most)
     root, complete = _tree(data)
     if root is None:
         return None
     reader = _Reader(root, url, has_bases=_HAS_BASE.search(data) is not None)
-    drafts = [reader.draft(element) for element in _entry_elements(root)]
+    drafts = [reader.draft(element) for element in check_count(_entry_elements(root), most)]
     if not drafts and local(root.tag) not in FEED_ROOTS:
         return None
     return Reading(drafts, title=reader.title or None, complete=complete)
+
+
+def _read_large(data: bytes, url: str, most: int) -> Reading | None:
+    """The same, with no more of the document in memory than an entry."""
+    try:
+        if not has_endless_tag(data):
+            return _read_stream(EntryStream(data, recover=False), data, url, most)
+    except etree.XMLSyntaxError:
+        pass
+    data, closed = repaired(data)
+    try:
+        reading = _read_stream(EntryStream(data, recover=True), data, url, most)
+    except etree.XMLSyntaxError:
+        return None
+    if reading is not None:
+        reading.complete = closed
+    return reading
+
+
+def _read_stream(stream: EntryStream, data: bytes, url: str, most: int) -> Reading | None:
+    reader: _Reader | None = None
+    drafts: list[Draft] = []
+    has_bases = _HAS_BASE.search(data) is not None
+    for element in stream:
+        if reader is None:
+            reader = _Reader(element.getroottree().getroot(), url, has_bases=has_bases)
+        drafts.append(reader.draft(element))
+        check_count(drafts, most)
+    root = stream.root
+    if root is None:
+        return None
+    reader = reader or _Reader(root, url, has_bases=has_bases)
+    if not reader.title:
+        reader.read_heads(root)  # some come last
+    left = check_count(_entry_elements(root), most - len(drafts))
+    drafts += [reader.draft(element) for element in left]
+    if not drafts and local(root.tag) not in FEED_ROOTS:
+        return None
+    return Reading(drafts, title=reader.title or None)
 
 
 def _tree(data: bytes) -> tuple[etree._Element | None, bool]:
@@ -60,16 +110,7 @@ def _tree(data: bytes) -> tuple[etree._Element | None, bool]:
 
 
 def _parsed(data: bytes, *, recover: bool) -> etree._Element | None:
-    parser = etree.XMLParser(
-        encoding="utf-8",
-        recover=recover,
-        resolve_entities=False,
-        load_dtd=False,
-        no_network=True,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
+    parser = etree.XMLParser(**parser_options(recover=recover))
     try:
         return etree.fromstring(short_namespaces(data), parser)
     except etree.XMLSyntaxError:
@@ -77,9 +118,9 @@ def _parsed(data: bytes, *, recover: bool) -> etree._Element | None:
 
 
 def _entry_elements(root: etree._Element) -> list[etree._Element]:
-    if local(root.tag) in _ENTRIES:
+    if local(root.tag) in ENTRIES:
         return [root]
-    found = list(_entries_in(root, _MAX_CONTAINERS))
+    found = list(_entries_in(root, MAX_CONTAINERS))
     return found or [
         element
         for element in root.iter("{*}item", "{*}entry")
@@ -90,9 +131,9 @@ def _entry_elements(root: etree._Element) -> list[etree._Element]:
 def _entries_in(container: etree._Element, depth: int) -> Iterator[etree._Element]:
     for child in container:
         name = local(child.tag)
-        if name in _ENTRIES:
+        if name in ENTRIES:
             yield child
-        elif name in _CONTAINERS and depth:
+        elif name in CONTAINERS and depth:
             yield from _entries_in(child, depth - 1)
 
 
@@ -106,6 +147,10 @@ class _Reader:
         self._has_bases = has_bases
         self._meanings: dict[str, Meaning] = {}
         self._people: dict[str, str] = {}  # an author's name is in every entry
+        self.read_heads(root)
+
+    def read_heads(self, root: etree._Element) -> None:
+        """Learn what is told of the whole, as far as it is there yet."""
         for part in (root, *(child for child in root if local(child.tag) == "channel")):
             self._read_head(part)
 
@@ -135,10 +180,10 @@ class _Reader:
                 text = element_text(child, atom=atom, short=True)
                 self.title = storable_line(text, MAX_TITLE_LENGTH)
             elif fact is _LINK and not atom and self._site is None:
-                site = (child.text or "").strip()
+                site = (child.text or "")[:_MAX_LINE].strip()
                 if is_web_url(site) and len(site) <= MAX_URL_LENGTH:
                     self._site = site if url_host(site) != url_host(self.url) else None
-            elif local(child.tag) in _ENTRIES:
+            elif local(child.tag) in ENTRIES:
                 break
 
     def _learn(self, element: etree._Element) -> Meaning:
@@ -161,7 +206,7 @@ class _Reader:
 
     def _id(self, element: etree._Element, ids: Sequence[Found]) -> str | None:
         for _, child, atom in ids:
-            text = (child.text or "").strip()
+            text = (child.text or "")[:_MAX_LINE].strip()
             if not text:
                 continue
             if self._has_bases and atom and _bases(child):
@@ -180,7 +225,7 @@ class _Reader:
         if best is not None:
             return absolute_link(best[2], self._base(best[1], by_site=not best[3]))
         for _, child, _ in ids:
-            text = (child.text or "").strip()
+            text = (child.text or "")[:_MAX_LINE].strip()
             permanent = child.get("isPermaLink", "").lower() == "true" and "/" in text
             if permanent or is_web_url(text):
                 return absolute_link(text, self._base(child, by_site=True))
@@ -188,7 +233,7 @@ class _Reader:
 
     def _author(self, found: Sequence[Found]) -> str | None:
         for _, element, _ in found:
-            text = element.text or ""
+            text = (element.text or "")[:_MAX_LINE]
             name = author_text(element) if len(element) else self._people.get(text)
             if name is None:
                 name = self._people[text] = author_text(element)
@@ -227,7 +272,7 @@ def _step(base: str, step: str) -> str:
 def _target(element: etree._Element) -> tuple[str, int] | None:
     """Where a link points and how far it is from being the entry's own; None: not at all."""
     if not element.items():
-        target = (element.text or "").strip()
+        target = (element.text or "")[:_MAX_LINE].strip()
         return (target, 0) if target else None
     relation = (element.get("rel") or "alternate").strip().lower().rpartition("/")[2]
     if relation in _USELESS_LINKS:
@@ -235,7 +280,7 @@ def _target(element: etree._Element) -> tuple[str, int] | None:
     href = element.get("href") or element.get("HREF")
     kind = element.get("type") or "html"
     distance = (0 if "html" in kind else 1) if relation == "alternate" else 4
-    target = href or (element.text or "").strip()
+    target = href or (element.text or "")[:_MAX_LINE].strip()
     return (target, distance) if target else None
 
 
