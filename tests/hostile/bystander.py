@@ -108,8 +108,8 @@ async def _healthy_host(port: int) -> asyncio.Server:
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, EOFError, asyncio.CancelledError):
-            while await reader.readuntil(b"\r\n\r\n"):
-                newest = next(visits)
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                newest = next(visits) if b" /feed " in head else 1
                 entries = range(newest, max(newest - 20, 0), -1)
                 writer.write(answer(rss(*(item(f"Entry {n}", f"Body {n}") for n in entries))))
         writer.close()
