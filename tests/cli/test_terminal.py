@@ -55,7 +55,7 @@ def test_help_on_a_terminal_is_drawn(folder):
 def test_the_demo_in_a_pipe_is_log_lines_and_a_summary(folder):
     scratch = folder / "scratch"
     scratch.mkdir()
-    said = process(folder, "demo", "--seconds", "4", TMPDIR=str(scratch))
+    said = process(folder, "demo", "--seconds", "8", TMPDIR=str(scratch))
     assert (said.code, said.err) == (0, "")
     assert ESCAPE not in said.out
     assert "[Polling] stored" in said.out
@@ -66,7 +66,7 @@ def test_the_demo_in_a_pipe_is_log_lines_and_a_summary(folder):
 
 
 def test_the_demo_on_a_terminal_is_a_picture(folder):
-    shown = on_terminal(folder, "demo", "--seconds", "3")
+    shown = on_terminal(folder, "demo", "--seconds", "8")
     assert shown.code == 0
     for word in ("birds.demo", "on hold", "backoff", "disabled", "What came of it"):
         assert word in shown.out

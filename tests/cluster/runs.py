@@ -287,8 +287,9 @@ async def slept(url: str, folder: Path) -> Record:
         await stage.strike(sleeper, signal.SIGSTOP)
 
         async def goes_on() -> bool:
-            buried = await number(app, "SELECT count(*) FROM workers") == 1
-            return buried and await number(app, "SELECT max(polls) FROM workers") > 20
+            buried = f"SELECT count(*) FROM workers WHERE pid = {sleeper.pid}"
+            others = f"SELECT coalesce(max(polls), 0) FROM workers WHERE pid <> {sleeper.pid}"
+            return await number(app, buried) == 0 and await number(app, others) > 20
 
         await until(goes_on, "nobody took over")
         sleeper.send_signal(signal.SIGCONT)
