@@ -13,6 +13,7 @@ from headwater.fetch.text import (
     ATTRIBUTES,
     BLOCKS,
     COMMENT,
+    LONG_TEXT,
     UNSEEN_ELEMENT,
     decoded,
     decoded_line,
@@ -180,7 +181,7 @@ class _Reader:
             self._add_meta(attributes)
         if name in _EDGES:
             self._end_line()
-        if len(self.pieces) > _MAX_PIECES:
+        elif len(self.pieces) > _MAX_PIECES:
             self.pieces = ["\0".join(self.pieces)]
         if name in _OPENING and token["end"]:
             self._close_named(name)
@@ -197,8 +198,9 @@ class _Reader:
         if len(self.page.lines) >= _MAX_LINES and not last:
             self.pieces.append(" ")
         elif self.pieces:
-            raw, self.pieces = "\0".join(self.pieces), []
-            text = decoded_line(raw)
+            raw = "\0".join(self.pieces)
+            self.pieces = []
+            text = decoded_line(raw) if len(raw) > LONG_TEXT else one_line(decoded(raw))
             if text:
                 self.page.lines.append(Line(text, self.open[-1], self.link_length))
             self.link_length = 0
