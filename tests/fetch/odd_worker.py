@@ -15,7 +15,7 @@ from headwater.model import Entry
 MEGABYTE = 1 << 20
 
 
-def obey(data: bytes, *, content_type: str | None, url: str) -> Feed:
+def obey(data: bytes, *, content_type: str | None, url: str, most: int = 0) -> Feed:
     order, _, rest = data.decode().strip().partition(" ")
     return ORDERS[order](rest)
 

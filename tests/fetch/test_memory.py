@@ -11,6 +11,7 @@ from headwater.fetch import text, xmlfeed, xmlstream
 from headwater.fetch.feed import parse_feed
 from headwater.fetch.memory import _thread_state, forget_names
 from headwater.fetch.parsers import Parsers
+from headwater.fetch.repair import repaired
 from tests.hostile.documents import good, item, numbered, rss
 
 URL = "http://site.example/feed"
@@ -67,6 +68,13 @@ def test_h1_markup_in_cdata_is_no_element():
     long = "<item><title>L</title><description><![CDATA[" + "<b>x" * 400_000
     feed = parse_feed(rss(good(), long + "]]></description></item>"), url=URL)
     assert [len(entry.body) for entry in feed.entries][1] == 400_000
+
+
+@pytest.mark.parametrize("odd", [b"&", b"<"])
+def test_h1_mending_does_not_make_a_document_many_times_as_large(odd):
+    document = b"<rss><item>" + (odd * 90_000 + b"<b/>") * 20
+    mended, _ = repaired(document)
+    assert len(mended) < 3 * len(document)
 
 
 @pytest.mark.parametrize("value", ["[]", "{}", "0", '"ab"'])

@@ -75,12 +75,6 @@ def full(piece: str) -> Callable[[], bytes]:
     return cache(lambda: feed(GOOD_ITEM, piece + ("," + piece) * (FULL // (len(piece) + 1))))
 
 
-@cache
-def hundred_thousand() -> bytes:
-    item = '{{"id":"{0}","url":"/{0}","title":"E{0}","content_text":"B{0}"}}'
-    return feed(",".join(map(item.format, range(100_000))))
-
-
 ROWS = (
     row("json of 3 million lists", "M4 H1", serve(full("[]")), REFUSED, heavy=True),
     row("json of 3 million objects", "M4 H1", serve(full("{}")), REFUSED, heavy=True),
@@ -97,8 +91,6 @@ ROWS = (
         serve(cache(lambda: feed(GOOD_ITEM, '{"id":"w","content_text":"\U0001f600'
                                  + "ab\n" * 3_300_000 + '"}'))),
         Stored(2, (GOOD,)), heavy=True),
-    row("json of 100,000 items", "M8", serve(hundred_thousand), Stored(100_000), heavy=True,
-        seconds=60),
     row("json 100,000 lists deep", "M4", serve(deep_list), KEPT, heavy=True),
     row("json 100,000 objects deep", "M4", serve(deep_objects), KEPT, heavy=True),
     row("json of nothing but depth", "M4", serve(b"[" * 5_000_000), REFUSED, heavy=True),

@@ -23,6 +23,7 @@ from headwater.fetch.text import html_to_text, one_line
 
 _MAX_ID_DIGITS = 100
 _LARGE = 1 << 20
+_MANY = 1_000
 _MAX_BYTES = 110_000_000  # of a document's text and values
 _VALUE_BYTES = 120  # about so many each; an object takes twice as much
 _ITEMS = re.compile(r'"items"\s*+:\s*+\[')
@@ -63,10 +64,12 @@ def read_json(text: str, url: str, most: int = MAX_ENTRIES) -> Reading | None:
         items = []
     site = _string(document.get("home_page_url"))
     base = site if is_web_url(site) else url
-    items = check_count([item for item in items if isinstance(item, dict)], most)
-    document["items"] = None  # each item goes when it has been read
+    if len(items) > _MANY:
+        items = check_count([item for item in items if isinstance(item, dict)], most)
+        document["items"] = None
+        items = _taken(items)  # each goes when it has been read
     return Reading(
-        [_draft(item, base) for item in _taken(items)],
+        [_draft(item, base) for item in items if isinstance(item, dict)],
         title=storable_line(title_of_html(_string(document.get("title"))), MAX_TITLE_LENGTH)
         or None,
     )

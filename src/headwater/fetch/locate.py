@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from lxml import etree
 from lxml import html as lxml_html
 
-from headwater.fetch.page import Block, Page, has_more_attributes
+from headwater.fetch.page import Block, Page, has_more
 
 # libxml2 reads no deeper, and trafilatura needs some 60 µs a line: beyond this we do without.
 _MAX_DEPTH = 200
 _MAX_LINES = 20_000
 _MAX_TAGS = 20_000  # an element takes 4 KB of memory there, an attribute one (H1)
 _MAX_ATTRIBUTES = 50_000
+_SMALL = 100_000  # characters, in which there are fewer of both, or nearly so
 _MAX_LENGTH = 4_000_000  # characters, of which so many
 _MAX_TEXT = 1_000_000  # are seen
 _COVERED = 0.7  # of the located text must lie inside the block
@@ -40,12 +41,11 @@ def located_block(page: Page, html: str) -> Block | None:
 
 def _is_too_large(page: Page, html: str) -> bool:
     """Whether all those who look at the tree would take too much memory (H1)."""
-    if page.tags > _MAX_TAGS or len(html) > _MAX_LENGTH:
+    if len(html) <= _SMALL:
+        return False
+    if len(html) > _MAX_LENGTH or sum(len(line.text) for line in page.lines) > _MAX_TEXT:
         return True
-    if sum(len(line.text) for line in page.lines) > _MAX_TEXT:
-        return True
-    most = _MAX_ATTRIBUTES
-    return page.attributes_length > most and has_more_attributes(html, most)
+    return has_more(html, tags=_MAX_TAGS, attributes=_MAX_ATTRIBUTES)
 
 
 def _main_text(html: str) -> str:

@@ -13,6 +13,7 @@ from headwater.fetch.text import (
     ATTRIBUTES,
     BLOCKS,
     COMMENT,
+    LONG_TEXT,
     UNSEEN_ELEMENT,
     decoded,
     decoded_line,
@@ -90,8 +91,6 @@ class Page:
     title: str = ""
     meta: dict[str, list[str]] = field(default_factory=dict)  # by name or property
     depth: int = 0
-    tags: int = 0  # that open an element
-    attributes_length: int = 0  # of all of them, as written
     overloaded: bool = False  # with more attributes on one tag than tree builders can stand
 
     def lengths(self) -> list[int]:
@@ -135,11 +134,15 @@ def start_tags(html: str, names: Container[str]) -> Iterator[tuple[str, dict[str
             yield name, attributes_of(token["attributes"] or "")
 
 
-def has_more_attributes(html: str, most: int) -> bool:
-    """Whether all tags together have more attributes than so many."""
-    tags = (token["attributes"] for token in _TOKEN.finditer(html))
-    found = (found for raw in tags if raw for found in _ATTRIBUTE.finditer(raw))
-    return next(islice(found, most, None), None) is not None
+def has_more(html: str, *, tags: int, attributes: int) -> bool:
+    """Whether there are more start tags than so many, or more attributes of all of them."""
+    for token in _TOKEN.finditer(html):
+        if token["name"] and not token["end"]:
+            tags -= 1
+            attributes -= len(_ATTRIBUTE.findall(token["attributes"] or "", 0, 2 * attributes))
+        if tags < 0 or attributes <= 0:
+            return True
+    return False
 
 
 class _Reader:
@@ -159,8 +162,6 @@ class _Reader:
     def add_text(self, raw: str) -> None:
         if raw:
             self.pieces.append(raw)
-            if len(self.pieces) > _MAX_PIECES:
-                self.pieces = ["\0".join(self.pieces)]
             if self.in_link:
                 self.link_length += len(raw.strip())
 
@@ -171,8 +172,6 @@ class _Reader:
     def add_tag(self, token: re.Match[str]) -> None:
         name = token["name"].lower()
         attributes = token["attributes"] or ""
-        self.page.tags += not token["end"]
-        self.page.attributes_length += len(attributes)
         if len(attributes) > _MAX_ATTRIBUTES:
             several = islice(_ATTRIBUTE.finditer(attributes), _MAX_ATTRIBUTE_COUNT, None)
             self.page.overloaded |= next(several, None) is not None
@@ -182,6 +181,8 @@ class _Reader:
             self._add_meta(attributes)
         if name in _EDGES:
             self._end_line()
+        elif len(self.pieces) > _MAX_PIECES:
+            self.pieces = ["\0".join(self.pieces)]
         if name in _OPENING and token["end"]:
             self._close_named(name)
         elif name in _OPENING and len(self.page.blocks) < _MAX_BLOCKS:
@@ -195,10 +196,11 @@ class _Reader:
 
     def _end_line(self, *, last: bool = False) -> None:
         if len(self.page.lines) >= _MAX_LINES and not last:
-            self.add_text(" ")
+            self.pieces.append(" ")
         elif self.pieces:
-            raw, self.pieces = "\0".join(self.pieces), []
-            text = decoded_line(raw)
+            raw = "\0".join(self.pieces)
+            self.pieces = []
+            text = decoded_line(raw) if len(raw) > LONG_TEXT else one_line(decoded(raw))
             if text:
                 self.page.lines.append(Line(text, self.open[-1], self.link_length))
             self.link_length = 0
@@ -217,9 +219,9 @@ class _Reader:
 
     def _open(self, name: str, raw_attributes: str) -> None:
         words, hidden = _described(raw_attributes)
-        self.words_left -= len(words)
-        if self.words_left < 0:
-            words = frozenset()
+        if words:
+            self.words_left -= len(words)
+            words = words if self.words_left > 0 else frozenset()
         index = len(self.page.blocks)
         parent = self.open[-1].index if self.open else index
         block = Block(name, words, hidden, index, parent, len(self.page.lines))

@@ -115,10 +115,10 @@ def _parts_of_text(text: str) -> Iterator[str]:
 
 def _parts_of_markup(html: str, gaps: _Gaps) -> Iterator[str]:
     """The text of markup in parts; no character reference reaches across a tag."""
-    html = _body(html)
+    head = _HEAD.match(html)
     pieces: list[str] = []
-    position = 0
-    for markup in _MARKUP.finditer(html):
+    position = head.end() if head else 0
+    for markup in _MARKUP.finditer(html, position):
         pieces += (html[position : markup.start()], gaps[markup[1]])
         position = markup.end()
         if len(pieces) > _PIECES:
@@ -129,24 +129,26 @@ def _parts_of_markup(html: str, gaps: _Gaps) -> Iterator[str]:
 
 def _without_markup(html: str, gaps: _Gaps) -> str:
     """Put a gap for every piece of markup."""
-    pieces: list[str | None] = _MARKUP.split(_body(html))  # text, name, text, name, ..., text
+    head = _HEAD.match(html)
+    if head is not None:
+        html = html[head.end() :]
+    pieces: list[str | None] = _MARKUP.split(html)  # text, name, text, name, ..., text
     pieces[1::2] = map(gaps.__getitem__, pieces[1::2])
     return "".join(pieces)  # type: ignore[arg-type]  # the names were the only None
-
-
-def _body(html: str) -> str:
-    """What follows the head of a page."""
-    head = _HEAD.match(html)
-    return html if head is None else html[head.end() :]
 
 
 def decoded(text: str) -> str:
     """Replace character references, then take the NULs out that stood for markup."""
     if "&" in text:
-        parts = _parts_of_references(text) if len(text) > LONG_TEXT else (text,)
+        if len(text) > LONG_TEXT:
+            return "".join(map(_decoded_part, _parts_of_references(text)))
         # decimal numbers beyond a limit make int() raise, and no character is that far out
-        text = "".join(unescape(_ENDLESS_NUMBER.sub("\ufffd", part)) for part in parts)
+        text = unescape(_ENDLESS_NUMBER.sub("\ufffd", text))
     return text.replace("\0", "") if "\0" in text else text
+
+
+def _decoded_part(text: str) -> str:
+    return unescape(_ENDLESS_NUMBER.sub("\ufffd", text)).replace("\0", "")
 
 
 def _parts_of_references(text: str) -> Iterator[str]:

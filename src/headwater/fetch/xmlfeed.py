@@ -85,6 +85,8 @@ def _read_stream(stream: EntryStream, data: bytes, url: str, most: int) -> Readi
     for element in stream:
         if reader is None:
             reader = _Reader(element.getroottree().getroot(), url, has_bases=has_bases)
+        if stream.is_long:
+            reader.shorten(element)
         drafts.append(reader.draft(element))
         check_count(drafts, most)
     root = stream.root
@@ -154,6 +156,13 @@ class _Reader:
         for part in (root, *(child for child in root if local(child.tag) == "channel")):
             self._read_head(part)
 
+    def shorten(self, element: etree._Element) -> None:
+        """Cut what nobody reads of a long entry: of ids, links, names, all but the body."""
+        for child in element:
+            fact, _, _ = self._meanings.get(child.tag) or self._learn(child)
+            if fact is not _BODY and len(child.text or "") > _MAX_LINE:
+                child.text = (child.text or "")[:_MAX_LINE]
+
     def draft(self, element: etree._Element) -> Draft:
         """Read one entry in a single walk over its children."""
         found: dict[Fact, list[Found]] = {}
@@ -180,7 +189,7 @@ class _Reader:
                 text = element_text(child, atom=atom, short=True)
                 self.title = storable_line(text, MAX_TITLE_LENGTH)
             elif fact is _LINK and not atom and self._site is None:
-                site = (child.text or "")[:_MAX_LINE].strip()
+                site = (child.text or "").strip()
                 if is_web_url(site) and len(site) <= MAX_URL_LENGTH:
                     self._site = site if url_host(site) != url_host(self.url) else None
             elif local(child.tag) in ENTRIES:
@@ -206,7 +215,7 @@ class _Reader:
 
     def _id(self, element: etree._Element, ids: Sequence[Found]) -> str | None:
         for _, child, atom in ids:
-            text = (child.text or "")[:_MAX_LINE].strip()
+            text = (child.text or "").strip()
             if not text:
                 continue
             if self._has_bases and atom and _bases(child):
@@ -225,7 +234,7 @@ class _Reader:
         if best is not None:
             return absolute_link(best[2], self._base(best[1], by_site=not best[3]))
         for _, child, _ in ids:
-            text = (child.text or "")[:_MAX_LINE].strip()
+            text = (child.text or "").strip()
             permanent = child.get("isPermaLink", "").lower() == "true" and "/" in text
             if permanent or is_web_url(text):
                 return absolute_link(text, self._base(child, by_site=True))
@@ -233,7 +242,7 @@ class _Reader:
 
     def _author(self, found: Sequence[Found]) -> str | None:
         for _, element, _ in found:
-            text = (element.text or "")[:_MAX_LINE]
+            text = element.text or ""
             name = author_text(element) if len(element) else self._people.get(text)
             if name is None:
                 name = self._people[text] = author_text(element)
@@ -272,7 +281,7 @@ def _step(base: str, step: str) -> str:
 def _target(element: etree._Element) -> tuple[str, int] | None:
     """Where a link points and how far it is from being the entry's own; None: not at all."""
     if not element.items():
-        target = (element.text or "")[:_MAX_LINE].strip()
+        target = (element.text or "").strip()
         return (target, 0) if target else None
     relation = (element.get("rel") or "alternate").strip().lower().rpartition("/")[2]
     if relation in _USELESS_LINKS:
@@ -280,7 +289,7 @@ def _target(element: etree._Element) -> tuple[str, int] | None:
     href = element.get("href") or element.get("HREF")
     kind = element.get("type") or "html"
     distance = (0 if "html" in kind else 1) if relation == "alternate" else 4
-    target = href or (element.text or "")[:_MAX_LINE].strip()
+    target = href or (element.text or "").strip()
     return (target, distance) if target else None
 
 

@@ -59,19 +59,21 @@ class EntryStream:
         )
         self._told: etree._Element | None = None
         self.root: etree._Element | None = None
+        self.is_long = False  # the entry that is told, which spans several pieces
 
     def __iter__(self) -> Iterator[etree._Element]:
         """Raise XMLSyntaxError where it is ill-formed, TooExpensive where an entry is too large."""
-        data, nodes = short_namespaces(self._data), 0
+        data, nodes, told_at = short_namespaces(self._data), 0, 0
         for at in range(0, len(data), _PIECE):
             piece = data[at : at + _PIECE]
             self._parser.feed(piece)
             most = 2 * (piece.count(b"<") + piece.count(b"="))
             nodes += most
+            self.is_long = self.is_long or at > told_at + _PIECE
             for element in self._ended():
                 yield element
                 self._forget(element)
-                nodes = most
+                nodes, told_at, self.is_long = most, at, False
             if nodes > MAX_NODES:
                 nodes = self._nodes()
             if nodes > MAX_NODES:
