@@ -45,11 +45,13 @@ class Crew:
         self, module: str = "headwater", *, command: str = "worker", **environ: str
     ) -> "subprocess.Popen[bytes]":
         """Start one more; `module` may be a worker with something wrong about it."""
-        with self.log(len(self.workers)).open("wb") as log:
+        number = len(self.workers)
+        signed = {"APP__FETCH__USER_AGENT_CONTACT": contact_of(number)}
+        with self.log(number).open("wb") as log:
             worker = subprocess.Popen(
                 [sys.executable, "-m", module, command],
                 cwd=Path(__file__).parents[2],
-                env={**os.environ, **self.settings(), **environ},
+                env={**os.environ, **self.settings(), **signed, **environ},
                 stderr=log,
             )
         self.workers.append(worker)
@@ -76,6 +78,11 @@ class Crew:
                 worker.send_signal(signal.SIGCONT)
                 worker.kill()
             worker.wait()
+
+
+def contact_of(number: int) -> str:
+    """How a web can tell one of them from the others."""
+    return f"https://worker{number}.example/"
 
 
 async def until(what: Callable[[], Any], told: str) -> None:

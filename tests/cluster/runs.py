@@ -23,11 +23,12 @@ from headwater.rules.shards import shard_of
 from headwater.settings import load_settings
 from headwater.store.database import Session
 from headwater.store.shards import Shards
-from tests.cluster.crew import Crew, add_due, number, stored_polls, until
+from tests.cluster.crew import Crew, add_due, contact_of, number, stored_polls, until
 from tests.cluster.web import Web, a_web
 from tests.postgres import PostgresServer
 
 HOSTS = [f"127.30.0.{n}" for n in range(1, 41)]
+_LAST_QUESTIONS_SECONDS = 2.0
 LOST = "[Cluster] shards were taken over by other workers"
 
 
@@ -68,7 +69,10 @@ class Stage:
     interval_minutes: int
     sources: list[Source] = field(default_factory=list)
     failed_at: float | None = None
-    in_flight: int = 0
+    in_flight: int | None = None
+    struck_at: float = 0.0
+    victim: bytes = b""  # what it calls itself
+    stored: frozenset[str] = frozenset()  # URLs, when it happened
     shards: Collection[int] = ()  # that somebody else must take over
     delays: dict[str, int] = field(default_factory=dict)  # of hosts with one of their own
 
@@ -92,12 +96,14 @@ class Stage:
             (SELECT id FROM workers WHERE pid = {victim.pid})"""
         rows = await self.app.store.database.read(lambda s: s.fetch(theirs))
         self.shards = {row[0] for row in rows}
-        self.failed_at = time.monotonic()
+        self.failed_at = self.struck_at = time.monotonic()
         victim.send_signal(how)
         if how is signal.SIGKILL:
             victim.wait()
-        stored = await stored_polls(self.app)  # first: what others store meanwhile is not in flight
-        self.in_flight = self.web.requests() - stored
+        self.victim = contact_of(self.crew.workers.index(victim)).encode()
+        sql = "SELECT DISTINCT s.url FROM polls p JOIN sources s ON s.id = p.source_id"
+        rows = await self.app.store.database.read(lambda s: s.fetch(sql))
+        self.stored = frozenset(row[0].partition("//")[2] for row in rows)
 
     async def strike_with_requests_open(self, victim: "subprocess.Popen[bytes]") -> None:
         """Kill a worker that waits for answers, when all others have started."""
@@ -135,10 +141,27 @@ class Stage:
             lost=len(self.sources) - polled,
             overlaps=len(self.web.overlaps),
             too_soon=sum(self._too_soon(host) for host in self.web.asked),
-            in_flight=self.in_flight,
+            in_flight=self._left_in_flight() if self.in_flight is None else self.in_flight,
             take_over_seconds=self._take_over_seconds(),
             told=told,
         )
+
+    def _left_in_flight(self) -> int:
+        """How many URLs a victim had asked for and not stored when it happened.
+
+        The web may have read its last questions a moment later; what it asks when it wakes up
+        again is not among them.
+        """
+        if not self.victim:
+            return 0
+        in_time = self.struck_at + _LAST_QUESTIONS_SECONDS
+        asked = {
+            f"{host}:{self.web.port}{one.path}"
+            for host, all_ in self.web.asked.items()
+            for one in all_
+            if self.victim in one.by and one.began < in_time
+        }
+        return len(asked - self.stored)
 
     def _too_soon(self, host: str) -> int:
         """How often a host was asked before its delay was over."""

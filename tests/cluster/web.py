@@ -1,6 +1,7 @@
 """A web of many hosts that writes down every request: who was asked when, and for how long."""
 
 import asyncio
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
+_AGENT = re.compile(rb"(?i)user-agent: ([^\r\n]*)")
 UNCHANGED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
 
 
@@ -17,6 +19,7 @@ class Asked:
     """One request, by the web's own clock."""
 
     path: str
+    by: bytes  # what the asker says of itself
     began: float
     ended: float
 
@@ -70,7 +73,9 @@ class Web:
             with suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
                     head = await reader.readuntil(b"\r\n\r\n")
-                    await self._answer(host, head.split()[1].decode(), writer)
+                    agent = _AGENT.search(head)
+                    by = b"" if agent is None else agent[1]
+                    await self._answer(host, head.split()[1].decode(), by, writer)
         finally:
             writer.close()
             del self.connections[writer]
@@ -85,7 +90,7 @@ class Web:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # transports close in the next turn
 
-    async def _answer(self, host: str, path: str, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, host: str, path: str, by: bytes, writer: asyncio.StreamWriter) -> None:
         if self.open_now[host]:
             self.overlaps.append(f"{host}{path}")
         self.open_now[host] += 1
@@ -98,7 +103,7 @@ class Web:
             await self.answering.wait()
         finally:
             self.open_now[host] -= 1
-            self.asked[host].append(Asked(path, began, time.monotonic()))
+            self.asked[host].append(Asked(path, by, began, time.monotonic()))
         target = self.redirects.get(f"{host}{path}") or self.redirects.get(host)
         if target is not None:
             found = f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n"
