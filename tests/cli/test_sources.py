@@ -28,7 +28,9 @@ def test_n15_add_and_preview_name_the_feed_that_a_page_names(cli, web):
     feed = web.url("page.demo", "/feed.xml")
     said = cli("add", web.url("page.demo", "/"))
     assert (said.code, said.out.split()[2]) == (0, "website")
-    assert said.err == f"The page names a feed, which tells more: {feed}\n"
+    id_ = said.out.split()[1]
+    instead = f"`headwater edit {id_[:8]} --type rss --url URL` follows that instead"
+    assert said.err == f"The page names a feed, {feed}; {instead}\n"
     assert f"feeds on the page\t{feed}\n" in cli("preview", web.url("page.demo", "/")).out
 
 

@@ -31,6 +31,7 @@ _COLUMNS = (
     output.wide("Error"),
 )
 _MOST_ROWS = 40  # on a terminal; failures and new posts come first
+_MOST_ERRORS = 5  # told in full below the table
 
 
 @commands.command(
@@ -96,6 +97,9 @@ def _show(watched: Watched, told: Sequence[str], *, json: bool) -> None:
         )
     else:
         _show_table(reports)
+        if output.on_terminal():  # the table cuts what is long
+            failed = [r for r in reports if r.error][:_MOST_ERRORS]
+            told = [*(f"Failed {r.source.label or r.source.url}: {r.error}" for r in failed), *told]
         for line in told:  # beside a table that a script reads
             output.say(line) if output.on_terminal() else output.note(line)
     if watched.unfinished:

@@ -180,14 +180,16 @@ def remove(
 async def _added(call: Invocation, app: App, wanted: SourceSettings) -> tuple[Source, list[str]]:
     """Add a source, and say what its owner may want to do next."""
     user, podcast = await call.place(app)
-    now, advice = app.clock.now(), []
+    now, named = app.clock.now(), list[str]()
     if wanted.type is None and wanted.url is not None and type_of_url(wanted.url) is None:
         look = await _look(app, new_source(podcast.id, wanted, now))
         wanted = replace(wanted, type=look.type)
-        advice += [f"The page names a feed, which tells more: {feed.url}" for feed in look.feeds]
+        named = [feed.url for feed in look.feeds]
     most = app.settings.limits.max_sources_per_user
     source = await add_source(app.store, podcast.id, wanted, now, most=most)
     missing = await missing_key(app.store, source, user.id)
+    instead = f"`headwater edit {source.id[:8]} --type rss --url URL` follows that instead"
+    advice = [f"The page names a feed, {url}; {instead}" for url in named]
     if missing is not None:
         advice.append(f"API key: none; {missing}")
     return source, advice

@@ -127,7 +127,10 @@ def _schedule_steps(source: Source, policy: Policy, *, polled: bool) -> list[Ste
     steps.append(Step("last polled", "its newest poll", source.last_polled))
     if source.consecutive_failures > 0:
         steps.append(_backoff_step(source, own, interval, backoff_cap(source, policy)))
-    return [*steps, Step("due", "last polled plus the effective interval", due)]
+    return [
+        *steps,
+        Step("due", "last polled plus the effective interval; the next tick takes it up", due),
+    ]
 
 
 def _backoff_step(source: Source, own: timedelta, interval: timedelta, cap: timedelta) -> Step:
@@ -182,4 +185,8 @@ def _position(lane: LaneNow) -> str:
 
 
 def _told(length: timedelta) -> str:
-    return span(length.total_seconds())
+    """An interval, to the minute: nobody is to read 16 h for 1,000 minutes."""
+    minutes = int(length.total_seconds()) // 60
+    parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "min"))
+    told = " ".join(f"{count} {unit}" for count, unit in parts if count)
+    return told or span(length.total_seconds())
