@@ -121,6 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
     machine.end_cleanly()
+    tools.OUT.mkdir(exist_ok=True)
     for name in options.only.split(","):
         growth = growths(options.most)[name]
         found = series(growth, options.rounds)
