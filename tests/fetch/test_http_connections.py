@@ -187,6 +187,33 @@ async def test_h1_a_large_body_keeps_its_place_until_it_has_been_read(monkeypatc
         assert len((await client.get(server.url())).body) == 3_000_000
 
 
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 9000000\r\n"], ids=["", "announced"])
+async def test_h3_large_bodies_that_stand_still_keep_no_medium_one_waiting(monkeypatch, length):
+    monkeypatch.setattr(http, "_MAX_LARGE_BODIES", 1)
+    begun = asyncio.Semaphore(0)
+
+    async def dripping(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n" + b"x" * 3_000_000)
+        begun.release()
+        await reader.read()
+
+    plain = answer("200 OK", b"x" * 1_500_000)
+    packed = answer("200 OK", gzip.compress(b"x" * 1_500_000), "Content-Encoding: gzip")
+    async with serving(dripping) as bad, serving(plain, packed) as good, visitor() as client:
+        drips = [asyncio.create_task(client.get(bad.url(f"/{n}"))) for n in range(4)]
+        for _ in drips:
+            await begun.acquire()
+        for path in ("/plain", "/packed"):
+            response = await client.get(good.url(path))
+            assert len(response.body) == 1_500_000
+            response.done()
+        assert not any(drip.done() for drip in drips)
+        for drip in drips:
+            drip.cancel()
+        await asyncio.gather(*drips, return_exceptions=True)
+        assert client._room.free() == (8, 1)
+
+
 async def test_h1_a_kept_connection_keeps_no_body():
     async with serving(answer("200 OK", b"x" * 9_000_000)) as server, visitor() as client:
         response = await client.get(server.url())
@@ -228,7 +255,7 @@ async def test_h1_a_large_body_that_fails_leaves_its_place_at_once(monkeypatch, 
             for _ in range(3):
                 with pytest.raises(FetchError):
                     await client.get(server.url())
-            assert client._room._places._value == 1
+            assert client._room.free() == (8, 1)
     finally:
         gc.enable()
 

@@ -8,7 +8,8 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.errors import ManyEntries, TooExpensive
 from headwater.fetch import text, xmlfeed, xmlstream
-from headwater.fetch.feed import parse_feed
+from headwater.fetch.body import MEDIUM_BODY
+from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.memory import _thread_state, forget_names
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.repair import repaired
@@ -118,21 +119,21 @@ async def test_h1_names_of_elements_are_not_kept_for_ever():
 
 
 async def test_h1_large_documents_are_read_one_at_a_time_until_they_are_stored():
-    large = rss(good(), "<!--", "x" * (1 << 20), "-->")
+    large = rss(good(), "<!--", "x" * MEDIUM_BODY, "-->")
+    medium = rss(good(), "<!--", "x" * (1 << 20), "-->")
     many = rss(numbered(range(2500)))
     async with Parsers(clock=SystemClock()) as parsers:
-        first = await parsers.feed(large, content_type=None, url=URL)
-        waiting = [
-            asyncio.create_task(parsers.feed(each, content_type=None, url=URL))
-            for each in (many, large)
-        ]
+
+        async def read(document: bytes) -> Feed:
+            return await parsers.feed(document, content_type=None, url=URL)
+
+        first, *others = [await read(large), await read(medium), await read(many)]
+        waiting = [asyncio.create_task(read(each)) for each in (large, medium)]
         for _ in range(2):  # others go on
-            small = rss(good(), "<!--", "x" * 70_000, "-->")
-            assert (await parsers.feed(small, content_type=None, url=URL)).leave is None
+            assert (await read(rss(good(), "<!--", "x" * 70_000, "-->"))).leave is None
         assert not any(task.done() for task in waiting)
-        assert first.leave is not None
-        first.leave.let_go()
-        second = await waiting[1]
-        assert second.leave is not None
-        second.leave.let_go()
-        assert len((await waiting[0]).entries) == 2500
+        for held, task in zip((first, others[0]), waiting, strict=True):
+            assert held.leave is not None
+            held.leave.let_go()
+            assert (await task).leave is not None
+        assert len(others[1].entries) == 2500

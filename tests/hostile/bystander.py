@@ -24,6 +24,7 @@ from tests.hostile.exchange import answer
 from tests.hostile.rows import HEALTHY
 
 QUIET_ROUNDS = 20  # before the hostile ones come: what it takes to be compared with
+_LARGE, _LARGE_EVERY = 1_500_000, 5  # bytes, and at which visits the feed has so many
 _NEVER_BY_ITSELF = 525_600  # minutes between polls: a year
 
 
@@ -103,7 +104,7 @@ async def main(arguments: Sequence[str]) -> None:
 
 
 async def _healthy_host(port: int) -> asyncio.Server:
-    """A feed that has one more entry at every visit."""
+    """A feed that has one more entry at every visit, and is large at some."""
     visits = itertools.count(1)
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -111,7 +112,9 @@ async def _healthy_host(port: int) -> asyncio.Server:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 newest = next(visits) if b" /feed " in head else 1
                 entries = range(newest, max(newest - 20, 0), -1)
-                writer.write(answer(rss(*(item(f"Entry {n}", f"Body {n}") for n in entries))))
+                more = ("<!--", "x" * _LARGE, "-->") if newest % _LARGE_EVERY == 0 else ()
+                items = (item(f"Entry {n}", f"Body {n}") for n in entries)
+                writer.write(answer(rss(*items, *more)))
         writer.close()
 
     return await asyncio.start_server(converse, HEALTHY, port)

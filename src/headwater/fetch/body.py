@@ -1,21 +1,24 @@
 """Bodies: inflated within the limit, and only so many large ones at once (N8, H1)."""
 
 import asyncio
+from math import inf
 
 from headwater.errors import BrokenBody, TooLarge
 from headwater.fetch.inflate import encoding_of, inflate, inflate_start
 from headwater.fetch.reading import MAX_ERROR_BODY
 from headwater.fetch.wire import SMALL_BODY
 
+MEDIUM_BODY = 2 * SMALL_BODY  # what is larger still has places of its own
 _INLINE_INFLATE = 4096  # a larger body is inflated in a thread (H2)
 
 
 class Place:
-    """Leave for one body to be large, until it is let go."""
+    """Leave for one body to be as large as `limit`, until it is let go."""
 
-    def __init__(self, places: asyncio.Semaphore) -> None:
+    def __init__(self, places: asyncio.Semaphore, limit: float) -> None:
         self._places: asyncio.Semaphore | None = places
         self._loop = asyncio.get_running_loop()
+        self.limit = limit
 
     def let_go(self) -> None:
         """Let another one be large."""
@@ -30,15 +33,32 @@ class Place:
 
 
 class Room:
-    """How many bodies may be large at the same time; the others wait (H1)."""
+    """How many bodies may be large at the same time; the others wait (H1).
 
-    def __init__(self, places: int) -> None:
-        self._places = asyncio.Semaphore(places)
+    Medium ones, which are what large feeds usually are, do not wait for the largest.
+    """
 
-    async def place(self) -> Place:
-        """Wait for a place."""
-        await self._places.acquire()
-        return Place(self._places)
+    def __init__(self, *, medium: int, large: int) -> None:
+        self._medium = asyncio.Semaphore(medium)
+        self._large = asyncio.Semaphore(large)
+
+    async def place(self, size: float) -> Place:
+        """Wait for a place for a body of this size."""
+        places, limit = (self._large, inf) if size > MEDIUM_BODY else (self._medium, MEDIUM_BODY)
+        await places.acquire()
+        return Place(places, limit)
+
+    async def larger(self, held: Place | None) -> Place:
+        """Wait for the next larger place; the one that is held is let go then."""
+        try:
+            return await self.place(SMALL_BODY if held is None else inf)
+        finally:
+            if held is not None:
+                held.let_go()
+
+    def free(self) -> tuple[int, int]:
+        """How many places nobody has."""
+        return self._medium._value, self._large._value
 
 
 async def inflated(
@@ -48,12 +68,12 @@ async def inflated(
     encoding = encoding_of(encoded)
     if encoding is None:
         return body, place
-    if place is None and limit > SMALL_BODY:
-        try:
-            return await _inflate(body, encoding, SMALL_BODY), None
-        except TooLarge:
-            place = await room.place()
     try:
+        while (allowed := SMALL_BODY if place is None else place.limit) < limit:
+            try:
+                return await _inflate(body, encoding, round(allowed)), place
+            except TooLarge:
+                place = await room.larger(place)
         return await _inflate(body, encoding, limit), place
     except BaseException:
         if place is not None:

@@ -35,7 +35,8 @@ from headwater.rules.urls import WebUrl, masked, parse_url
 
 __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after_seconds"]
 
-_MAX_LARGE_BODIES = 5  # at once, of more than a megabyte each (H1)
+_MAX_MEDIUM_BODIES = 8  # at once, of one or two megabytes each (H1)
+_MAX_LARGE_BODIES = 4  # and of more
 _WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
 _parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
 _NO_HEADERS: Mapping[str, str] = {}
@@ -73,7 +74,7 @@ class Client:
         self._proxy = None if limits.proxy is None else Proxy.at(parse_url(limits.proxy))
         self._always = f"User-Agent: {limits.user_agent}\r\nAccept-Encoding: {ACCEPT_ENCODING}\r\n"
         self._slots = asyncio.Semaphore(limits.max_connections)
-        self._room = Room(_MAX_LARGE_BODIES)
+        self._room = Room(medium=_MAX_MEDIUM_BODIES, large=_MAX_LARGE_BODIES)
         self._connector: Connector | None = None
         self._owned = AsyncExitStack()
 
@@ -239,20 +240,23 @@ class Client:
         if status == 206:
             raise BrokenBody("the answer is a part, which we did not ask for")
         place = None
-        if wire.is_waiting:
-            place = await self._waited_for_place(visit, wire)
+        while wire.is_waiting:
+            place = await self._waited_for_place(visit, wire, place)
             try:
-                await wire.grow()
+                await wire.grow(place.limit)
             except BaseException:
                 place.let_go()
                 raise
         limit = self._limits.max_body_bytes
         return await inflated(wire.take_body(), encoded, limit=limit, room=self._room, place=place)
 
-    async def _waited_for_place(self, visit: Visit, wire: Wire) -> Place:
-        """Wait until this body may be large, which costs its source nothing: the limit is ours."""
+    async def _waited_for_place(self, visit: Visit, wire: Wire, held: Place | None) -> Place:
+        """Wait until this body may be larger, which costs its source nothing: the limit is ours."""
         began = self._loop.time()
-        place = await self._room.place()
+        if held is None:
+            place = await self._room.place(max(wire.announced, len(wire.body)))
+        else:
+            place = await self._room.larger(held)
         waited = self._loop.time() - began
         visit.seconds_left += waited
         wire.postpone(waited)

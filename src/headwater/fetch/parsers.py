@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from headwater.clock import Clock
 from headwater.errors import LocalFault, ManyEntries, TooExpensive
-from headwater.fetch.body import Room
+from headwater.fetch.body import MEDIUM_BODY, Room
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import FeedLink
 from headwater.fetch.memory import forget_names, give_back, keep_no_large_blocks
@@ -21,6 +21,7 @@ from headwater.rules.urls import masked
 _CROWD_SECONDS = 0.005  # documents that come closer than this are many
 _MAX_IN_LINE = 256  # documents that wait for the worker, before others are parsed beside it
 _LARGE_BYTES = 1 << 20
+_MAX_MEDIUM = 2  # documents of one or two megabytes at once
 _MANY_ENTRIES = 2_000  # which take some megabytes until they are stored
 _REMEMBERED = 100  # small documents whose names of elements are kept for the next ones
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
@@ -52,7 +53,8 @@ class Parsers:
         self._clock = clock
         self._command = worker
         self._slots = asyncio.Semaphore(processes)
-        self._room = Room(1)  # for large documents, and for feeds of many entries (H1)
+        # for large documents, and for feeds of many entries (H1)
+        self._room = Room(medium=_MAX_MEDIUM, large=1)
         # Threads talk to the workers: pipes then work alike under every event loop, and decoding
         # a large answer stays off it.
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="headwater-parse")
@@ -178,10 +180,12 @@ class Parsers:
             return error
 
     async def _parse_large(self, job: Job) -> Feed:
-        """Parse what takes much memory, one document at a time, until its entries are stored."""
-        leave = await self._room.place()
+        """Parse what takes much memory: one large document at a time, until it is stored."""
+        size = len(job.document)
+        leave = await self._room.place(size)
         try:
-            await asyncio.to_thread(give_back)  # what the one before has left
+            if size > MEDIUM_BODY:
+                await asyncio.to_thread(give_back)  # what the one before has left
             return replace(await self._parse(job), leave=leave)
         except BaseException:
             leave.let_go()

@@ -48,6 +48,7 @@ class Reading:
         self.size = 0  # bytes of the body on the wire
         self.is_answered = False  # the final head is here
         self.is_complete = False  # and all of the body
+        self.announced = 0  # bytes of the body, as its head says
         self._keeps = False  # the connection may be used again
         self._head_bytes = 0
         self._head_count = 0
@@ -113,7 +114,9 @@ class Reading:
             if len(key) < len(name):  # the parser took it for another header
                 raise BrokenBody("the answer is not valid HTTP")
             self._has_length = True
-            if key == b"content-length" and value.isdigit() and int(value[:20]) > limit:
+            if key == b"content-length" and value.isdigit():
+                self.announced = int(value[:20])
+            if self.announced > limit:
                 raise TooLarge(f"the body is announced with more than {limit} bytes")
 
     def on_body(self, body: bytes) -> None:
