@@ -13,12 +13,11 @@ _INLINE_INFLATE = 4096  # a larger body is inflated in a thread (H2)
 
 
 class Place:
-    """Leave for one body to be as large as `limit`, until it is let go."""
+    """Leave for one body to be large, until it is let go."""
 
-    def __init__(self, places: asyncio.Semaphore, limit: float) -> None:
+    def __init__(self, places: asyncio.Semaphore) -> None:
         self._places: asyncio.Semaphore | None = places
         self._loop = asyncio.get_running_loop()
-        self.limit = limit
 
     def let_go(self) -> None:
         """Let another one be large."""
@@ -35,7 +34,8 @@ class Place:
 class Room:
     """How many bodies may be large at the same time; the others wait (H1).
 
-    Medium ones, which are what large feeds usually are, do not wait for the largest.
+    Medium ones, which are what large feeds usually are, do not wait for the largest. Nobody who
+    has a place waits for another one.
     """
 
     def __init__(self, *, medium: int, large: int) -> None:
@@ -44,17 +44,9 @@ class Room:
 
     async def place(self, size: float) -> Place:
         """Wait for a place for a body of this size."""
-        places, limit = (self._large, inf) if size > MEDIUM_BODY else (self._medium, MEDIUM_BODY)
+        places = self._large if size > MEDIUM_BODY else self._medium
         await places.acquire()
-        return Place(places, limit)
-
-    async def larger(self, held: Place | None) -> Place:
-        """Wait for the next larger place; the one that is held is let go then."""
-        try:
-            return await self.place(SMALL_BODY if held is None else inf)
-        finally:
-            if held is not None:
-                held.let_go()
+        return Place(places)
 
     def free(self) -> tuple[int, int]:
         """How many places nobody has."""
@@ -68,12 +60,20 @@ async def inflated(
     encoding = encoding_of(encoded)
     if encoding is None:
         return body, place
+    if place is None and limit > SMALL_BODY:
+        try:
+            return await _inflate(body, encoding, SMALL_BODY), None
+        except TooLarge:
+            place = await room.place(MEDIUM_BODY)
+        try:
+            return await _inflate(body, encoding, min(limit, MEDIUM_BODY)), place
+        except TooLarge:
+            place.let_go()
+            place = await room.place(inf)
+        except BaseException:
+            place.let_go()
+            raise
     try:
-        while (allowed := SMALL_BODY if place is None else place.limit) < limit:
-            try:
-                return await _inflate(body, encoding, round(allowed)), place
-            except TooLarge:
-                place = await room.larger(place)
         return await _inflate(body, encoding, limit), place
     except BaseException:
         if place is not None:

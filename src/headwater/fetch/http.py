@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import lru_cache
+from math import inf
 from ssl import CERT_REQUIRED, SSLContext
 from types import TracebackType
 from typing import Protocol, Self
@@ -36,7 +37,7 @@ from headwater.rules.urls import WebUrl, masked, parse_url
 __all__ = ["Client", "Limits", "Response", "Turns", "check_status", "retry_after_seconds"]
 
 _MAX_MEDIUM_BODIES = 8  # at once, of one or two megabytes each (H1)
-_MAX_LARGE_BODIES = 4  # and of more
+_MAX_LARGE_BODIES = 3  # and of more
 _WIRE_MARGIN = 1_048_576  # headers, and what the system hands over at once
 _parsed = lru_cache(maxsize=16_384)(parse_url)  # the same sources come again and again
 _NO_HEADERS: Mapping[str, str] = {}
@@ -240,23 +241,22 @@ class Client:
         if status == 206:
             raise BrokenBody("the answer is a part, which we did not ask for")
         place = None
-        while wire.is_waiting:
-            place = await self._waited_for_place(visit, wire, place)
+        if wire.is_waiting:
+            # what is not announced, or is to be inflated, may become as large as can be
+            size = inf if encoded or not wire.announced else wire.announced
+            place = await self._waited_for_place(visit, wire, size)
             try:
-                await wire.grow(place.limit)
+                await wire.grow()
             except BaseException:
                 place.let_go()
                 raise
         limit = self._limits.max_body_bytes
         return await inflated(wire.take_body(), encoded, limit=limit, room=self._room, place=place)
 
-    async def _waited_for_place(self, visit: Visit, wire: Wire, held: Place | None) -> Place:
-        """Wait until this body may be larger, which costs its source nothing: the limit is ours."""
+    async def _waited_for_place(self, visit: Visit, wire: Wire, size: float) -> Place:
+        """Wait until this body may be large, which costs its source nothing: the limit is ours."""
         began = self._loop.time()
-        if held is None:
-            place = await self._room.place(max(wire.announced, len(wire.body)))
-        else:
-            place = await self._room.larger(held)
+        place = await self._room.place(size)
         waited = self._loop.time() - began
         visit.seconds_left += waited
         wire.postpone(waited)

@@ -1,7 +1,6 @@
 """One connection: a question at a time, and its answer within the limits (N7, N9, N10, N11)."""
 
 import asyncio
-from math import inf
 from typing import cast
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade
@@ -37,7 +36,7 @@ class Wire(Reading, asyncio.Protocol):
         """Forget the last answer."""
         super()._clear()
         self.is_waiting = False  # for leave to grow large
-        self._may_hold: float = SMALL_BODY  # bytes of a body
+        self._may_grow = False
         self._head_only = False
         self._wire_bytes = 0  # as they came, sealed or not
         self._said_bytes = 0  # what they say
@@ -79,9 +78,9 @@ class Wire(Reading, asyncio.Protocol):
             self._write(self._secured.greet())
         await self._wait()
 
-    async def grow(self, limit: float = inf) -> None:
-        """Read on in a large body; with `is_waiting` set, it is larger than this limit too."""
-        self._may_hold, self.is_waiting = limit, False
+    async def grow(self) -> None:
+        """Read the rest of a large body."""
+        self._may_grow, self.is_waiting = True, False
         if self._transport is not None and not self._unread:
             self._transport.resume_reading()
         self._quiet_by = self._loop.time() + self._bounds.read_seconds
@@ -298,7 +297,7 @@ class Wire(Reading, asyncio.Protocol):
         elif not 200 <= self.status < 300:
             if len(self.body) >= MAX_ERROR_BODY:
                 self._enough()
-        elif len(self.body) > self._may_hold and not self.is_waiting:
+        elif len(self.body) > SMALL_BODY and not self._may_grow and not self.is_waiting:
             self.is_waiting = True
             if self._transport is not None:
                 self._transport.pause_reading()
