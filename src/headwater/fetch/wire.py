@@ -297,8 +297,12 @@ class Wire(Reading, asyncio.Protocol):
         elif not 200 <= self.status < 300:
             if len(self.body) >= MAX_ERROR_BODY:
                 self._enough()
-        elif len(self.body) > SMALL_BODY and not self._may_grow and not self.is_waiting:
+        elif self._is_large() and not self._may_grow and not self.is_waiting:
             self.is_waiting = True
             if self._transport is not None:
                 self._transport.pause_reading()
             self._enough()
+
+    def _is_large(self) -> bool:
+        """Whether a body is, or says that it will be, too large to be read without leave (H1)."""
+        return len(self.body) > SMALL_BODY or self.announced > SMALL_BODY
