@@ -31,6 +31,15 @@ def faults(row: Misbehaviour, result: Result) -> list[str]:
     ]
 
 
+def flood_faults(row: Misbehaviour, result: Result) -> list[str]:
+    """What is wrong with one of many that came at once: what they take is judged together."""
+    if not result.created:
+        return [f"the source was refused: {result.source}"]
+    if is_excused(result):
+        return []
+    return [*_outcome_faults(row, result), *_post_faults(row, result)]
+
+
 def is_excused(result: Result) -> bool:
     """Whether a parser was stopped that would have been in time on a machine of its own."""
     stopped = bool(result.outcomes) and is_over_its_time(result.outcomes[0])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from tests.hostile.bystander import Round, Timed
 from tests.hostile.memory import Look
@@ -50,7 +51,7 @@ class Stall:
 
 
 def stalls(log: str) -> list[Stall]:
-    """All that a log tells of; the longest of every minute are there."""
+    """All that a log tells of: ten of every minute, and those that are longer."""
     to_monotonic = time.monotonic() - time.time()
     found = []
     for at, *rest in _STALL.findall(log):
@@ -111,6 +112,19 @@ def served_seconds(asked: Timed, looks: Sequence[Look]) -> float:
     """How long an answer took where nobody waits for a processor; not less than half of it."""
     waited = asked.waited + no_processor(looks, asked.began, asked.began + asked.seconds)
     return max(asked.seconds - waited, asked.seconds / 2)
+
+
+def starved_seconds(looks: Sequence[Look]) -> float:
+    """Seconds that the service or one of its parsers stood still for want of a processor.
+
+    From one look to the next that is never more than has passed: where many wait at once, it
+    counts once.
+    """
+    found = 0.0
+    for before, look in pairwise(looks):
+        waited = look.waited + look.parser_waited + look.stolen - before.stolen
+        found += min(waited, look.at - before.at)
+    return found
 
 
 def no_processor(looks: Sequence[Look], began: float, ended: float) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LOOK_SECONDS = 0.03
-_NEW_PARSER = 40.0  # megabytes, before it is given anything
+_NEW_PARSER = 30.0  # megabytes, before it is given anything
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Run:
     looks: list[Look] = field(default_factory=list)
     grown_at_once: Megabytes = NOTHING
     grown_by_flood: Megabytes = NOTHING
-    flood: list[dict[str, Any]] = field(default_factory=list)
+    flood: list[Result] = field(default_factory=list)
     witnessed: int = 0
     seconds: float = 0.0
     exit_code: int | None = None
@@ -178,11 +178,17 @@ class _Matrix:
 
     async def poll_flood(self) -> None:
         """Poll hosts that all send as much as they may, all at once."""
-        added = [await self._add(f"http://{host}:{self.port}/", "rss") for host in FLOOD]
+        for host in FLOOD:
+            status, source = await self._add(f"http://{host}:{self.port}/", "rss")
+            self.run.flood.append(Result(source, created=status == 201))
         began = time.monotonic()
-        polls = (self._poll(source["id"]) for _, source in added)
-        self.run.flood = await asyncio.gather(*polls)
+        polls = [self._timed(result, self.before) for result in self.run.flood]
+        outcomes = await asyncio.gather(*polls)
         self.run.grown_by_flood = self.memory.since(began, self.before).grown
+        for result, outcome in zip(self.run.flood, outcomes, strict=True):
+            result.outcomes.append(outcome)
+            result.source = await self.api.get(f"{SOURCES}/{result.source['id']}")
+            result.posts = await self._some_posts(f"{SOURCES}/{result.source['id']}/posts?limit=20")
 
     async def look_at_all(self) -> None:
         """Ask for everything that is told of the sources, here and by the web."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.hostile.bystander import QUIET_ROUNDS, Round, Timed
-from tests.hostile.lateness import bystander_faults, stall_faults
+from tests.hostile.lateness import bystander_faults, stall_faults, starved_seconds
 from tests.hostile.memory import Look, Use
 
 NO_USE = Use(0.0, {})
@@ -46,6 +46,13 @@ def test_h2_no_machine_excuses_a_long_stall():
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
     told = "[Loop] was held up ms=3000 worked_ms=9 no_processor_ms=10 turns=9000"
     assert stall_faults(f"{at} warning {told}\n", looks(time.monotonic() - 15, waited=3))
+
+
+def test_what_many_waited_at_once_counts_once():
+    began = time.monotonic()
+    assert starved_seconds(looks(began)) == 0
+    assert starved_seconds(looks(began, waited=0.2, stolen=0.3)) == pytest.approx(15, rel=0.01)
+    assert starved_seconds(looks(began, waited=3)) == pytest.approx(30, rel=0.01)
 
 
 def a_round(slot, poll=0.01, api=0.005, posts=1):

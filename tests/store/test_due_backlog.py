@@ -25,8 +25,8 @@ def kind() -> str:
 
 @pytest.fixture(autouse=True)
 def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.store.sources._PER_LANE", PER_LANE)
-    monkeypatch.setattr("headwater.store.sources._PER_SHARD", PER_SHARD)
+    monkeypatch.setattr("headwater.store.due._PER_LANE", PER_LANE)
+    monkeypatch.setattr("headwater.store.due._PER_SHARD", PER_SHARD)
 
 
 def hosts_of_shard(count: int) -> list[str]:
@@ -90,6 +90,17 @@ async def test_s5_what_cannot_be_polled_yet_takes_nobody_s_place(store: Store):
 
     assert due >= {one.id for one in (*free, *last)}
     assert not due & {one.id for one in held}
+
+
+async def test_s5_hosts_whose_only_sources_rest_take_nobody_s_place(store: Store):
+    *resting, free = hosts_of_shard(PER_SHARD + 1)
+    hold = Hold(NOW + HOUR, NOW, "429")
+    held = [replace(one, hold=hold) for host in resting for one in backlog(host, 1, days=9)]
+    last = backlog(free, 1, days=1)
+    await store.sources.add_many([*held, *last])
+    await store.sources.request([one.id for one in held], NOW)
+
+    assert [one.id for one in await look(store)] == [last[0].id]
 
 
 async def test_s9_what_somebody_asked_for_comes_first(store: Store):

@@ -319,6 +319,31 @@ async def test_p3_a_host_that_was_given_back_unused_costs_nobody_a_delay(
         await theirs.close()
 
 
+@pytest.mark.parametrize("dies", [False, True], ids=["on its way", "dead on its way"])
+async def test_p3_who_gives_back_after_a_cut_leaves_alone_that_another_set_out(
+    shared: Store, dies: bool
+):
+    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+    try:
+        taken = await ours.take("a.example", 40)
+        assert taken is not None
+        await _cut(shared, ours)
+        with pytest.raises(DatabaseUnavailable):
+            await ours.take("b.example", 0)
+        waiting = await theirs.take("a.example", 40)
+        assert waiting is not None
+        await theirs.take("a.example", 40, waiting.next_allowed_at)
+        set_out = await shared.hosts.get("a.example")
+        assert set_out.next_allowed_set_at is None
+        if dies:
+            await _cut(shared, theirs)
+        await ours.give_back_unused(taken)
+        assert await shared.hosts.get("a.example") == set_out
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
 async def test_p3_a_host_given_back_unused_by_one_of_us_is_still_visited_by_the_other(
     shared: Store,
 ):

@@ -26,6 +26,7 @@ _LOOK_SECONDS = 0.025
 _IDLE_LOOK_SECONDS = 0.1  # where there is nothing to do, to wake up is what costs
 _IDLE_WORK_SECONDS = 0.001  # of work between two looks, the looks included
 _STALL_SECONDS = 0.25  # H2
+_STALLS_TOLD = 10  # of a minute; of more, those that are longer than all before
 _WINDOW_SECONDS = 60.0
 _SILENT_NAMES = 100  # how many are remembered
 # members looked up once: an enumeration takes its time
@@ -60,7 +61,8 @@ class LoopLag:
         self._window_ends = clock.monotonic() + _WINDOW_SECONDS
         self._worst = 0.0
         self._worst_before = 0.0
-        self._longest_stall = _STALL_SECONDS  # of this window; a longer one is worth a line
+        self._stalls_told = 0  # of this window
+        self._longest_stall = 0.0
 
     def worst(self) -> float:
         """The longest lag of the last one to two minutes."""
@@ -89,9 +91,13 @@ class LoopLag:
                 seconds = min(2 * seconds, _IDLE_LOOK_SECONDS) if is_idle else _LOOK_SECONDS
 
     def _stalled(self, lag: float, got: Turns) -> None:
-        """Tell of a stall that was not just for want of a processor: the longest of a minute."""
-        if lag - got.waited > self._longest_stall:
-            self._longest_stall = lag - got.waited
+        """Tell of a stall that was not just for want of a processor."""
+        held = lag - got.waited
+        if held <= _STALL_SECONDS:
+            return
+        if self._stalls_told < _STALLS_TOLD or held > self._longest_stall:
+            self._stalls_told += 1
+            self._longest_stall = max(held, self._longest_stall)
             log.warning(
                 "[Loop] was held up",
                 ms=_ms(lag),
@@ -106,7 +112,7 @@ class LoopLag:
             recent = now < self._window_ends + _WINDOW_SECONDS
             self._worst_before = self._worst if recent else 0.0
             self._worst = 0.0
-            self._longest_stall = _STALL_SECONDS
+            self._stalls_told, self._longest_stall = 0, 0.0
             self._window_ends = now + _WINDOW_SECONDS
 
 

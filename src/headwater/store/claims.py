@@ -64,6 +64,7 @@ class HostClaims:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headwater-hosts")
         self._session: PostgresSession | None = None
         self._held: Counter[int] = Counter()
+        self._held_anew: set[int] = set()  # taken again on a new connection
         self._taking: Batcher[_Wanted, HostState | None] = Batcher(
             self._take_many, unwanted=self._untake
         )
@@ -135,6 +136,7 @@ class HostClaims:
             _set_out(session, ours, states, moment(rows[0][2]))
             # last: who is told of a failure gives nothing back
             self._held.update(key for key in keys if key in taken)
+            self._held_anew.difference_update(taken)
         except Exception as error:
             self._drop()
             raise self._database.translate(error) from error
@@ -144,10 +146,12 @@ class HostClaims:
         ]
 
     def _given_back(self, given: Sequence[_GivenBack]) -> list[None]:
-        ours = [(key, visit) for lane, visit, _ in given if self._let_go(key := _key(lane))]
-        others = [visit for lane, visit, _ in given if _key(lane) not in dict(ours)]
         try:
-            session = self._connected()
+            try:
+                session = self._connected()  # first: if it is a new one, some are others' by now
+            finally:
+                ours = [(key, visit) for lane, visit, _ in given if self._let_go(key := _key(lane))]
+            others = [visit for lane, visit, _ in given if _key(lane) not in dict(ours)]
             visits = [visit for _, visit in ours if visit is not None]
             # whoever took a host over when our connection was cut has been there since
             visits += [replace(visit, is_last=False) for visit in others if visit is not None]
@@ -165,9 +169,13 @@ class HostClaims:
     def _undo(
         self, session: PostgresSession, states: Sequence[HostState], ours: Collection[int]
     ) -> None:
-        """Take back that somebody set out for hosts, unless another of us is there."""
+        """Take back that we set out for hosts, unless another of us is there.
+
+        Where the connection was cut meanwhile, it may be another process that set out.
+        """
         for state in states:
-            if (key := _key(state.lane)) in ours and not self._held[key]:
+            key = _key(state.lane)
+            if key in ours and not self._held[key] and key not in self._held_anew:
                 at, set_at = to_ms(state.next_allowed_at), to_ms(state.next_allowed_set_at)
                 session.execute(_UNDO, {"lane": state.lane, "at": at, "set_at": set_at})
 
@@ -205,6 +213,7 @@ class HostClaims:
                 for key, is_taken, _ in rows:
                     if not is_taken:  # another process was quicker: nothing more is asked there
                         self._let_go(key)
+            self._held_anew = set(self._held)
         return self._session
 
     def _drop(self) -> None:

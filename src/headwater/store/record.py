@@ -52,6 +52,10 @@ def record_large(session: Session, outcome: Outcome) -> Outcome:
     """Store an outcome of many posts; nothing that others wait for is locked before the end (H3).
 
     Until then people may change the source, which ends this with `Overtaken`: all is undone.
+
+    Two polls of one source at once, as by a worker and the one that took its shard over, may wait
+    in a circle: a small one has locked the source and waits for a post that is stored here, and
+    the end here waits for the source. PostgreSQL then ends one of them, which is tried again.
     """
     for part in posts.parts(outcome):
         _refuse_overtaken(session, outcome, _PRESENT)
