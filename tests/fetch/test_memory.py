@@ -173,7 +173,7 @@ def test_m8_of_more_entries_than_may_be_the_first_ones_are_kept():
     most = drafts.MAX_ENTRIES
     json_feed = _json_feed(",".join(f'{{"id":"{n}"}}' for n in range(most + 1)))
     small = b"<rss>" + b"<item/>" * (most + 1)
-    assert len(small) < xmlfeed.LARGE_BYTES
+    assert len(small) < xmlstream.LARGE_BYTES
     for document in (rss(numbered(range(most + 1))), small + b"</rss>", json_feed, json_feed[:-2]):
         feed = parse_feed(document, url=URL)
         assert len(feed.entries) == most

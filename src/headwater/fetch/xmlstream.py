@@ -67,20 +67,22 @@ class EntryStream:
 
     def __iter__(self) -> Iterator[etree._Element]:
         """Raise XMLSyntaxError if it is ill-formed, TooExpensive if the first is too large."""
-        data, cost, told_at = short_namespaces(self._data), 0, 0
+        data, cost, told_at, spaces = short_namespaces(self._data), 0, 0, 0
         for at in range(0, len(data), _PIECE):
             piece = data[at : at + _PIECE]
             self._parser.feed(piece)
             most = 2 * _NODE_COST * (piece.count(b"<") + piece.count(b"="))
             most += _LETTER_COST * len(piece)
             cost += most
+            declared = _NODE_COST * piece.count(b"xmlns")
+            spaces += declared
             self.is_long = self.is_long or at > told_at + _PIECE
             for element in self._ended():
                 yield element
                 self._forget(element)
-                cost, told_at, self.is_long = most, at, False
+                cost, spaces, told_at, self.is_long = most, declared, at, False
             if cost > MAX_COST:
-                cost = self._cost()
+                cost = self._cost() + spaces
             if cost > MAX_COST:
                 self._cut()
                 return
@@ -116,7 +118,7 @@ class EntryStream:
                 _remove(before)
 
     def _cost(self) -> int:
-        """What is there at this moment: markup inside of CDATA or comments makes no elements."""
+        """What is there at this moment, but for namespaces: markup inside of CDATA is only text."""
         return MAX_COST + 1 if self.root is None else sum(map(_cost, self.root.iter()))
 
     def _cut(self) -> None:
