@@ -2,20 +2,27 @@
 
 import asyncio
 import random
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import ManyEntries, TooExpensive
-from headwater.fetch import text, xmlfeed, xmlstream
+from headwater.fetch import drafts, fragments, text, xmlfeed, xmlstream
 from headwater.fetch.body import MEDIUM_BODY
 from headwater.fetch.feed import Feed, parse_feed
-from headwater.fetch.memory import _thread_state, forget_names
+from headwater.fetch.memory import _thread_state, forget_names, give_back, keep_no_large_blocks
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.repair import repaired
-from tests.hostile.documents import good, item, numbered, rss
+from tests.hostile.documents import GOOD_TITLE, good, item, numbered, rss
 
 URL = "http://site.example/feed"
+_PEAK = Path("/proc/self/clear_refs")  # where the largest figure is forgotten
+_WORD = "<b>" + "x" * 28 + "</b>"
+_TEXT_AND_TAIL = "<b>xxxxxxxxxxxxxx</b>yyyyyyyyyyyyyy"
 _NAMES = "_ParserDictionaryContext"
 _PIECES = (
     "a", "b ", " ", "\n", "\x01", "\x85", "\u2003", "\U0001f600", "\ud800", "&amp;", "&lt", "<p>",
@@ -59,10 +66,78 @@ def test_h1_a_feed_read_entry_by_entry_is_what_it_is_as_a_tree(document, monkeyp
         assert (read.complete, read.title) == (whole.complete, whole.title)
 
 
+@pytest.mark.parametrize("inner", ["x<a/>" * 400_000, _TEXT_AND_TAIL * 250_000])
+@pytest.mark.parametrize("odd", ["", " & "])
+def test_h1_a_first_entry_of_too_much_is_refused_before_it_is_all_there(inner, odd):
+    with pytest.raises(TooExpensive, match="one entry is made of too many elements"):
+        parse_feed(rss("<item><description>\U0001f600", odd, inner), url=URL)
+
+
 @pytest.mark.parametrize("opening", ["", "<item><description>"])
-def test_h1_too_many_elements_are_refused_before_they_are_all_there(opening):
-    with pytest.raises(TooExpensive, match="more than 300,000 elements"):
-        parse_feed(rss(good(), opening, "x<a/>" * 400_000), url=URL)
+def test_m2_entries_before_too_many_elements_are_kept(opening):
+    for end in ("", "<item><title>Late"):
+        feed = parse_feed(rss(good(), opening, "x<a/>" * 400_000, end), url=URL)
+        assert [entry.title for entry in feed.entries] == [GOOD_TITLE]
+        assert not feed.complete
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Executor]:
+    """A process that nothing else is done in."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.skipif(not _PEAK.exists(), reason="only Linux tells what a process has taken")
+@pytest.mark.parametrize(
+    "document",
+    [
+        lambda: _one_entry(_WORD * 173_000),
+        lambda: _one_entry(" & ", _TEXT_AND_TAIL * 133_000),
+        lambda: _one_entry("<b a='1'>xxxxxxxxxx</b>" * 120_000),
+        lambda: _one_entry(_WORD * 70_000, "ab " * 2_400_000),
+        lambda: _one_entry(" & ", "a &amp; b <i> " * 740_000),
+        lambda: _json_items(100_000),
+        lambda: _json_feed('"\U0001f600"' + ",0" * 800_000) + b" " * 8_000_000,
+    ],
+)
+def test_h1_what_is_just_within_the_limits_takes_no_more_than_it_may(document, apart):
+    """The service has the document and the body at the same time; all of it may be 150 MB."""
+    megabytes, complete = apart.submit(_taken, document()).result()
+    assert complete
+    assert megabytes < 125
+
+
+def _one_entry(*inner: str) -> bytes:
+    """An entry with one wide character."""
+    return rss("<item><description>\U0001f600", *inner, "</description></item>")
+
+
+def _json_feed(items: str) -> bytes:
+    return f'{{"version": "https://jsonfeed.org/version/1.1", "items": [{items}]}}'.encode()
+
+
+def _json_items(count: int) -> bytes:
+    items = (
+        f'{{"id":"{n}","url":"http://a.b/{n}","title":"\U0001f600","content_text":"b{n}","x":"2026"}}'
+        for n in range(count)
+    )
+    return _json_feed(",".join(items))
+
+
+def _taken(document: bytes) -> tuple[float, bool]:
+    """How many megabytes this process grows by while it reads a feed, and whether that is whole."""
+    keep_no_large_blocks()
+    give_back()
+    _PEAK.write_text("5")
+    before = _megabytes("VmRSS")
+    complete = parse_feed(document, url=URL).complete
+    return _megabytes("VmHWM") - before, complete
+
+
+def _megabytes(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1000 for line in lines if line.startswith(name))
 
 
 def test_h1_markup_in_cdata_is_no_element():
@@ -93,6 +168,57 @@ def test_m8_no_more_entries_are_read_than_asked_for():
     for each in (document, json_feed, json_feed[:-2]):
         with pytest.raises(ManyEntries):
             parse_feed(each, url=URL, most=2000)
+
+
+def test_m8_of_more_entries_than_may_be_the_first_ones_are_kept():
+    most = drafts.MAX_ENTRIES
+    json_feed = _json_feed(",".join(f'{{"id":"{n}"}}' for n in range(most + 1)))
+    small = b"<rss>" + b"<item/>" * (most + 1)
+    assert len(small) < xmlstream.LARGE_BYTES
+    for document in (rss(numbered(range(most + 1))), small + b"</rss>", json_feed, json_feed[:-2]):
+        feed = parse_feed(document, url=URL)
+        assert len(feed.entries) == most
+        assert not feed.complete
+
+
+@pytest.mark.parametrize("letters", ["M1,2L3,4", '{\\"a\\": [1, 2]}'])
+def test_m4_what_stands_in_a_text_is_no_value_of_json(letters):
+    items = ",".join(f'{{"id":"{n}","content_text":"{letters * 20_000}"}}' for n in range(25))
+    document = _json_feed(items)
+    for each in (document, document[:-2]):
+        assert len(parse_feed(each, url=URL).entries) == 25
+
+
+def test_h1_an_item_of_too_many_values_is_refused_in_a_broken_document_too():
+    document = b'{"a": \\", "items": [{"id": "a", "x": [0' + b",0" * 1_000_000 + b"]}]}"
+    with pytest.raises(TooExpensive, match="values"):
+        parse_feed(document, url=URL)
+
+
+def test_h1_too_many_different_keys_are_refused():
+    keys = ",".join(f'"k{n:x}":0' for n in range(400_000))
+    with pytest.raises(TooExpensive, match="values"):
+        parse_feed(_json_feed(f'{{"id": "a", "x": {{{keys}}}}}'), url=URL)
+
+
+@pytest.mark.parametrize("mark", ["<![CDATA[{}]]>", "{}"])
+def test_m2_a_text_that_is_longer_than_the_parser_takes_is_cut(mark):
+    long = f"<item><description>{mark.format('ä' * 5_010_000)}</description></item>"
+    feed = parse_feed(rss(good(), long, good()), url=URL)
+    assert [len(entry.body) for entry in feed.entries][1] == 4_995_000
+    assert len(feed.entries) == 3
+    assert not feed.complete
+
+
+def test_h1_long_markup_is_what_it_is_when_it_is_short(monkeypatch):
+    marked = (
+        "a<p>b <b>c</b>d</p>e<script>x <b>y</b></script>f&amp;amp;<br/>g&lt;b&gt;\n<Div>h</Div>i",
+        "<x:p xmlns:x='urn:x'>a</x:p>b<style/>c<table><tr><td>d</td><td>e</td></tr></table> f ",
+    )
+    documents = [rss(f"<item><description>{each}</description></item>") for each in marked]
+    short = [parse_feed(each, url=URL).entries for each in documents]
+    monkeypatch.setattr(fragments, "_LONG_MARKUP", 0)
+    assert [parse_feed(each, url=URL).entries for each in documents] == short
 
 
 def test_h1_long_text_in_parts_is_what_it_is_in_one(monkeypatch):

@@ -54,11 +54,19 @@ def finished(drafts: Iterable[Draft], url: str) -> tuple[Entry, ...]:
     return _told_apart([_finished(draft, url) for draft in drafts])
 
 
-def check_count(found: list[T], most: int) -> list[T]:
-    """The same list; raise ManyEntries where it is longer than that."""
-    if len(found) > most:
+def is_full(found: list[T], most: int) -> bool:
+    """Whether no more are read; raise ManyEntries where somebody asked for fewer than may be."""
+    if len(found) < most:
+        return False
+    if most < MAX_ENTRIES:
         raise ManyEntries("the feed has more entries than are read")
-    return found
+    return True
+
+
+def first_ones(found: list[T], most: int) -> tuple[list[T], bool]:
+    """As many of them as are read, and whether these are all; raise ManyEntries as above."""
+    is_cut = len(found) > most and is_full(found, most)
+    return (found[:most] if is_cut else found), not is_cut
 
 
 def is_web_url(text: str | None) -> bool:

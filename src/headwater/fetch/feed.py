@@ -21,7 +21,7 @@ class Feed:
     """What a feed document holds."""
 
     entries: tuple[Entry, ...]
-    complete: bool  # False: the document ended before its root element closed (R1)
+    complete: bool  # False: the document ended before its root element closed (R1), or at a limit
     title: str | None
     leave: Leave | None = None  # to be large, until it is stored
 
@@ -32,7 +32,7 @@ def parse_feed(
     """Read a feed of any format and encoding; `url` is the source's.
 
     Raises NotAFeed, or TooExpensive for what would take too much memory: ManyEntries where it has
-    more than `most`.
+    more than a `most` that is below the limit; of more than that the first ones are read.
     """
     text = _text(data, content_type)
     if not text:

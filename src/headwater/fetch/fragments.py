@@ -3,15 +3,21 @@
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
+from collections.abc import Iterator
 from html import escape
+from itertools import islice
 from string import whitespace
 
 from lxml import etree
 
-from headwater.fetch.text import html_to_text, one_line
+from headwater.fetch.text import UNSEEN, gap, html_to_text, long_line, one_line
+from headwater.fetch.vocabulary import local
 
 _MAX_TITLE_MARKUP = 20_000  # far more than a title keeps (M8)
 _SNIFFED = 50_000
+_MANY_ELEMENTS = 1_000  # of one text
+_LONG_MARKUP = 50_000  # characters
+_UNSEEN = frozenset({*UNSEEN, "head"})
 _PLAIN_TYPES = frozenset({"text", "text/plain", "plain"})
 _HTML_TYPES = frozenset({"html", "text/html"})
 _BINARY_TYPES = ("image/", "audio/", "video/", "font/", "application/pdf", "application/zip")
@@ -35,7 +41,7 @@ def element_text(element: etree._Element, *, atom: bool, short: bool) -> str:
     In a title only known tags are taken for markup, `Vec<T>` is not.
     """
     if len(element):
-        return html_to_text(_markup_inside(element))
+        return _text_inside(element)
     text = element.text
     if not text:
         return ""
@@ -71,7 +77,7 @@ def author_text(element: etree._Element) -> str:
         if name in _NAME_PARTS:
             parts.setdefault(name, one_line((child.text or "")[:_MAX_TITLE_MARKUP]))
     found = next((parts[name] for name in _NAME_PARTS if parts.get(name)), None)
-    return html_to_text(_markup_inside(element)) if found is None else found
+    return _text_inside(element) if found is None else found
 
 
 def person(text: str) -> str:
@@ -102,6 +108,40 @@ def _untyped(text: str, *, atom: bool, short: bool) -> str:
     if atom and not (_KNOWN_TAG.search(text, 0, _SNIFFED) or _REFERENCE.search(text, 0, _SNIFFED)):
         return one_line(text)  # Atom's default is text, but many escape HTML without saying so
     return title_of_html(text) if short else html_to_text(text)
+
+
+def _text_inside(element: etree._Element) -> str:
+    """What a reader sees of markup; a long one is not written out as a whole (H1)."""
+    several = islice(element.iter(), _MANY_ELEMENTS)
+    if sum(map(_size, several)) < _LONG_MARKUP:
+        return html_to_text(_markup_inside(element))
+    return long_line(_texts(element))
+
+
+def _size(element: etree._Element) -> int:
+    """About how many characters an element is written in."""
+    attributes = sum(map(len, element.values()))
+    texts = len(element.text or "") + len(element.tail or "")
+    return attributes + texts + _LONG_MARKUP // _MANY_ELEMENTS
+
+
+def _texts(element: etree._Element) -> Iterator[str]:
+    """The texts inside an element in their order, with a gap where a block begins or ends."""
+    walk = etree.iterwalk(element, events=("start", "end"))
+    text: str | None
+    for event, each in walk:
+        name = local(each.tag)
+        if edge := gap(name):
+            yield edge
+        if event == "end":
+            text = each.tail if each is not element else None
+        elif name in _UNSEEN:
+            text = None
+            walk.skip_subtree()
+        else:
+            text = each.text
+        if text:
+            yield text
 
 
 def _markup_inside(element: etree._Element) -> str:

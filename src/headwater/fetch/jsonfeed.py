@@ -1,5 +1,6 @@
 """JSON Feed documents -> drafts of entries; odd items are skipped, the good ones kept (M4)."""
 
+import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from headwater.fetch.drafts import (
     Draft,
     Reading,
     absolute_link,
-    check_count,
+    first_ones,
+    is_full,
     is_web_url,
 )
 from headwater.fetch.fragments import title_of_html
@@ -25,9 +27,10 @@ _MAX_ID_DIGITS = 100
 _LARGE = 1 << 20
 _MANY = 1_000
 _MAX_BYTES = 110_000_000  # of a document's text and values
-_VALUE_BYTES = 120  # about so many each; an object takes twice as much
+_VALUE_BYTES = 120  # about so many each; an object takes twice as much, and so does a new key
 _ITEMS = re.compile(r'"items"\s*+:\s*+\[')
 _VERSION = re.compile(r'"version"\s*+:\s*+"[^"]{0,50}jsonfeed')
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"(\s*+:)?+|\Z)', re.DOTALL)
 _STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 
@@ -49,7 +52,7 @@ _DECODER = json.JSONDecoder(
 def read_json(text: str, url: str, most: int = MAX_ENTRIES) -> Reading | None:
     """Read a JSON Feed; None where the document is something else."""
     if len(text) > _LARGE:
-        _check_values(text)
+        text = _affordable(text)
     try:
         document, _ = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
@@ -64,22 +67,72 @@ def read_json(text: str, url: str, most: int = MAX_ENTRIES) -> Reading | None:
         items = []
     site = _string(document.get("home_page_url"))
     base = site if is_web_url(site) else url
+    are_all = True
     if len(items) > _MANY:
-        items = check_count([item for item in items if isinstance(item, dict)], most)
+        items, are_all = first_ones([item for item in items if isinstance(item, dict)], most)
         document["items"] = None
         items = _taken(items)  # each goes when it has been read
     return Reading(
         [_draft(item, base) for item in items if isinstance(item, dict)],
         title=storable_line(title_of_html(_string(document.get("title"))), MAX_TITLE_LENGTH)
         or None,
+        complete=are_all,
     )
 
 
-def _check_values(text: str) -> None:
-    """Raise TooExpensive where the values of a large document would take too much memory (H1)."""
-    values = 2 * text.count("{") + text.count("[") + text.count(",")
-    if values * _VALUE_BYTES + getsizeof(text) > _MAX_BYTES:
-        raise TooExpensive(f"the document is made of {values:,} values")
+def _affordable(text: str) -> str:
+    """The text of a large document, narrow if need be.
+
+    Raise TooExpensive where its values would take too much memory (H1).
+    """
+    values = _values(text) + 2 * text.count(":")  # at most: many are only letters
+    if _is_affordable(values, text):
+        return text
+    values = _values_outside_strings(text)
+    if not _is_affordable(values, text):
+        text = _narrow(text)
+    if not _is_affordable(values, text):
+        raise TooExpensive(f"the document is made of more than {values:,} values")
+    return text
+
+
+def _is_affordable(values: int, text: str) -> bool:
+    return values * _VALUE_BYTES + getsizeof(text) <= _MAX_BYTES
+
+
+def _values(text: str) -> int:
+    return 2 * text.count("{") + text.count("[") + text.count(",")
+
+
+def _values_outside_strings(text: str) -> int:
+    """How many there are, or so many that they are too many."""
+    values = position = 0
+    keys: set[str] = set()  # those that all items have are there once
+    for string in _STRING.finditer(text):
+        between = text[position : string.start()]
+        if between:
+            values += 1 if between == "," else _values(between)
+        position = string.end()
+        if string[1]:
+            keys.add(string[0])
+        if (values + 2 * len(keys)) * _VALUE_BYTES > _MAX_BYTES:
+            break
+    return values + 2 * len(keys) + _values(text[position:])
+
+
+def _narrow(text: str) -> str:
+    """The same document with one byte for a character: a wide one makes all wide."""
+    return text.encode("latin-1", "headwater.json").decode("latin-1")
+
+
+def _escapes(error: UnicodeError) -> tuple[str, int]:
+    """JSON's way to write characters."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error("headwater.json", _escapes)
 
 
 def _taken(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -93,19 +146,20 @@ def _salvaged(text: str, url: str, most: int) -> Reading | None:
     start = _ITEMS.search(text)
     if start is None:
         return Reading([], complete=False) if _VERSION.search(text) else None
-    drafts = []
+    drafts: list[Draft] = []
     whole = False
     for piece in _pieces(text, start.end()):
         if piece is None:
             whole = True
             break
         try:
-            item = _DECODER.decode(piece)
+            item = _DECODER.decode(_affordable(piece) if len(piece) > _LARGE else piece)
         except (ValueError, RecursionError):
             continue
         if isinstance(item, dict):
+            if is_full(drafts, most):
+                break
             drafts.append(_draft(item, url))
-            check_count(drafts, most)
     if not drafts and not _VERSION.search(text):
         return None
     return Reading(drafts, complete=whole)

@@ -9,6 +9,7 @@ PAGE_TAGS = frozenset({"html", "head", "body", "script", "title", "meta", "div",
 MAX_DEPTH = 200  # below the parser's own limit of 256, which would end the document (M2)
 MAX_ATTRIBUTES = 100
 MAX_REFERENCES = 100_000  # in one text
+MAX_TEXT = 9_990_000  # bytes, just below the parser's own limit, which would drop all of it (M2)
 MAX_TOKENS = 1_000_000  # some seconds of work; the rest counts as cut off
 
 _SKIPPED_PROLOG = re.compile(
@@ -103,7 +104,8 @@ def local_name(name: bytes) -> bytes:
 def repaired(data: bytes) -> tuple[bytes, bool]:
     """Close what is left open, drop what closes nothing, escape what is no markup.
 
-    The second value tells whether the root element was closed by the document itself (R1).
+    The second value tells whether the root element was closed by the document itself (R1), and no
+    text was cut.
     """
     return _Repair(data.translate(None, _CONTROL)).run()
 
@@ -120,6 +122,7 @@ class _Repair:
         self.frames: list[int] = []
         self.holders: list[int] = []
         self.closed = False
+        self.is_cut = False  # a text was too long
 
     def run(self) -> tuple[bytes, bool]:
         position = 0
@@ -132,7 +135,7 @@ class _Repair:
                 case "end":
                     self._end(token["end"])
                 case "cdata" if self.open:
-                    self.out += b"<![CDATA[" + token["cdata"] + b"]]>"
+                    self.out += b"<![CDATA[" + self._limited(token["cdata"]) + b"]]>"
                 case "loose":
                     self._start(token["start"], token["loose"])
             if self.closed:
@@ -140,13 +143,23 @@ class _Repair:
         if not self.closed:
             self._text(self.data[position:].partition(b"<")[0])
             self._close_down_to(0)
-        return bytes(self.out), self.closed
+        return bytes(self.out), self.closed and not self.is_cut
 
     def _text(self, text: bytes) -> None:
         if text and self.open:
             if len(self.out) > 2 * len(self.data):  # nobody breaks that much by mistake
                 text = text.translate(None, b"<&")
-            self.out += escaped(text)
+            self.out += escaped(self._limited(text))
+
+    def _limited(self, text: bytes) -> bytes:
+        """As much of a text as the parser takes, in whole characters."""
+        if len(text) <= MAX_TEXT:
+            return text
+        self.is_cut = True
+        end = MAX_TEXT
+        while text[end] & 0xC0 == 0x80:
+            end -= 1
+        return text[:end]
 
     def _start(self, name: bytes, attributes: bytes) -> None:
         local = local_name(name)

@@ -20,7 +20,7 @@ _BLOCK_NAMES = """
 BLOCKS = frozenset(_BLOCK_NAMES.split())
 _INLINE_NAMES = "a abbr b code em i img small span strong sub sup u"  # the usual ones
 # Their content is never shown as text. `noscript` is not among them: we run no scripts.
-_UNSEEN = ("script", "style", "template", "iframe", "noembed", "noframes")
+UNSEEN = ("script", "style", "template", "iframe", "noembed", "noframes")
 _UNSEEN_STARTS = "sStTiInN"  # one look at the next letter spares most tags six comparisons
 
 # Patterns for the inside of `<...>`. Whatever lacks its end takes the rest of the text, as in
@@ -29,7 +29,7 @@ ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+)*+"""
 UNSEEN_ELEMENT = "|".join(
     rf"(?i:{name})(?=[\s/>]){ATTRIBUTES}"
     rf"(?:(?<=/)>|>.*?(?:</(?i:{name})(?=[\s/>])[^>]*+(?:>|\Z)|\Z)|\Z)"
-    for name in _UNSEEN
+    for name in UNSEEN
 )
 COMMENT = r"!--(?:-?>|.*?(?:--!?>|\Z))|[!?/][^>]*+(?:>|\Z)"
 
@@ -92,6 +92,31 @@ def decoded_line(text: str) -> str:
         return one_line(decoded(text))
     texts = map(decoded, _parts_of_references(text))
     return _long_line(part for text in texts for part in _parts_of_text(text))
+
+
+def gap(name: str) -> str:
+    """What stands for the begin or the end of an element."""
+    return _GAPS[name]
+
+
+def long_line(texts: Iterable[str]) -> str:
+    """One line of texts of any length, as they come."""
+    return _long_line(part for text in _gathered(texts) for part in _parts_of_text(text))
+
+
+def _gathered(texts: Iterable[str]) -> Iterator[str]:
+    """Short texts put together, long ones as they are."""
+    pieces: list[str] = []
+    for text in texts:
+        is_long = len(text) > _PART
+        if is_long or len(pieces) > _PIECES:
+            yield "".join(pieces)
+            pieces.clear()
+        if is_long:
+            yield text
+        else:
+            pieces.append(text)
+    yield "".join(pieces)
 
 
 def _collapsed(text: str) -> str:

@@ -16,7 +16,8 @@ from headwater.fetch.drafts import (
     Draft,
     Reading,
     absolute_link,
-    check_count,
+    first_ones,
+    is_full,
     is_web_url,
     near,
 )
@@ -55,10 +56,11 @@ def read_xml(data: bytes, url: str, most: int = MAX_ENTRIES) -> Reading | None:
     if root is None:
         return None
     reader = _Reader(root, url, has_bases=_HAS_BASE.search(data) is not None)
-    drafts = [reader.draft(element) for element in check_count(_entry_elements(root), most)]
+    elements, are_all = first_ones(_entry_elements(root), most)
+    drafts = [reader.draft(element) for element in elements]
     if not drafts and local(root.tag) not in FEED_ROOTS:
         return None
-    return Reading(drafts, title=reader.title or None, complete=complete)
+    return Reading(drafts, title=reader.title or None, complete=complete and are_all)
 
 
 def _read_large(data: bytes, url: str, most: int) -> Reading | None:
@@ -74,32 +76,39 @@ def _read_large(data: bytes, url: str, most: int) -> Reading | None:
     except etree.XMLSyntaxError:
         return None
     if reading is not None:
-        reading.complete = closed
+        reading.complete = reading.complete and closed
     return reading
 
 
 def _read_stream(stream: EntryStream, data: bytes, url: str, most: int) -> Reading | None:
     reader: _Reader | None = None
     drafts: list[Draft] = []
+    are_all = True
     has_bases = _HAS_BASE.search(data) is not None
     for element in stream:
         if reader is None:
             reader = _Reader(element.getroottree().getroot(), url, has_bases=has_bases)
+        if is_full(drafts, most):
+            are_all = False
+            break
         if stream.is_long:
             reader.shorten(element)
         drafts.append(reader.draft(element))
-        check_count(drafts, most)
     root = stream.root
     if root is None:
         return None
     reader = reader or _Reader(root, url, has_bases=has_bases)
     if not reader.title:
         reader.read_heads(root)  # some come last
-    left = check_count(_entry_elements(root), most - len(drafts))
-    drafts += [reader.draft(element) for element in left]
+    are_all = are_all and not stream.is_cut
+    for element in _entry_elements(root) if are_all else ():
+        if is_full(drafts, most):
+            are_all = False
+            break
+        drafts.append(reader.draft(element))
     if not drafts and local(root.tag) not in FEED_ROOTS:
         return None
-    return Reading(drafts, title=reader.title or None)
+    return Reading(drafts, title=reader.title or None, complete=are_all)
 
 
 def _tree(data: bytes) -> tuple[etree._Element | None, bool]:

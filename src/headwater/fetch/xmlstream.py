@@ -12,12 +12,14 @@ from headwater.fetch.repair import short_namespaces
 from headwater.fetch.vocabulary import local
 
 LARGE_BYTES = 1 << 20  # a tree takes up to fifty times as much as its document
-MAX_NODES = 600_000  # elements, texts and attributes at once, of some 125 bytes each
+MAX_COST = 75_000_000  # bytes for what is there at once, and for the text that is made of it
 ENTRIES = frozenset({"item", "entry"})
 CONTAINERS = frozenset({"rss", "rdf", "feed", "channel", "items"})
 MAX_CONTAINERS = 4  # how deep entries are looked for
 
 _PIECE = 65536
+_NODE_COST = 130  # of an element, a text or an attribute, which has a text too
+_LETTER_COST = 6  # in the tree, and where it is put together, with a wide one among them
 _MAX_ATTRIBUTES = 150_000  # of one element
 _LONG_TAG = re.compile(rb"<[A-Za-z_\x80-\xff][^<]{500000,}+")  # with the text behind it
 _TAG = re.compile(rb"<(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+")
@@ -49,7 +51,8 @@ class EntryStream:
     """The entries of a document; each is gone as soon as the next one is asked for.
 
     What is neither in an entry nor before the first one goes with them. At the end `root` is what
-    is left: a document without the entries that were told.
+    is left: a document without the entries that were told. It ends early, `is_cut`, where one is
+    too large.
     """
 
     def __init__(self, data: bytes, *, recover: bool) -> None:
@@ -59,25 +62,30 @@ class EntryStream:
         )
         self._told: etree._Element | None = None
         self.root: etree._Element | None = None
+        self.is_cut = False
         self.is_long = False  # the entry that is told, which spans several pieces
 
     def __iter__(self) -> Iterator[etree._Element]:
-        """Raise XMLSyntaxError where it is ill-formed, TooExpensive where an entry is too large."""
-        data, nodes, told_at = short_namespaces(self._data), 0, 0
+        """Raise XMLSyntaxError if it is ill-formed, TooExpensive if the first is too large."""
+        data, cost, told_at, spaces = short_namespaces(self._data), 0, 0, 0
         for at in range(0, len(data), _PIECE):
             piece = data[at : at + _PIECE]
             self._parser.feed(piece)
-            most = 2 * (piece.count(b"<") + piece.count(b"="))
-            nodes += most
+            most = 2 * _NODE_COST * (piece.count(b"<") + piece.count(b"="))
+            most += _LETTER_COST * len(piece)
+            cost += most
+            declared = _NODE_COST * piece.count(b"xmlns")
+            spaces += declared
             self.is_long = self.is_long or at > told_at + _PIECE
             for element in self._ended():
                 yield element
                 self._forget(element)
-                nodes, told_at, self.is_long = most, at, False
-            if nodes > MAX_NODES:
-                nodes = self._nodes()
-            if nodes > MAX_NODES:
-                raise TooExpensive(f"one entry is made of more than {MAX_NODES // 2:,} elements")
+                cost, spaces, told_at, self.is_long = most, declared, at, False
+            if cost > MAX_COST:
+                cost = self._cost() + spaces
+            if cost > MAX_COST:
+                self._cut()
+                return
         self.root = self._parser.close()
         if self._told is not None:
             _remove(self._told)
@@ -109,11 +117,20 @@ class EntryStream:
             while (before := each.getprevious()) is not None:
                 _remove(before)
 
-    def _nodes(self) -> int:
-        """How many there are at this moment: markup inside of CDATA or comments makes none."""
-        if self.root is None:
-            return MAX_NODES + 1
-        return sum(2 + 2 * len(element.attrib) for element in self.root.iter())
+    def _cost(self) -> int:
+        """What is there at this moment, but for namespaces: markup inside of CDATA is only text."""
+        return MAX_COST + 1 if self.root is None else sum(map(_cost, self.root.iter()))
+
+    def _cut(self) -> None:
+        if self._told is None:
+            raise TooExpensive("one entry is made of too many elements or too much text")
+        self.is_cut = True
+
+
+def _cost(element: etree._Element) -> int:
+    texts = [text for text in (element.text, element.tail) if text is not None]
+    nodes = 1 + len(texts) + 2 * len(element.attrib)
+    return _NODE_COST * nodes + _LETTER_COST * sum(map(len, texts))
 
 
 def _remove(element: etree._Element) -> None:
