@@ -5,9 +5,12 @@ is the whole program, with everything at once.
 """
 
 import asyncio
+import fcntl
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -16,12 +19,20 @@ from tests.hostile.lateness import bystander_faults, lags, stall_faults, starved
 from tests.hostile.rows import FLOOD_ROWS, ROWS, TOPICS
 from tests.hostile.run import AT_ONCE, Run, run_matrix
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 _CASES = [
     pytest.param(index, id=f"{topic}: {ROWS[index].name}")
     for index, topic in enumerate(chain(*([topic] * len(rows) for topic, rows in TOPICS.items())))
 ]
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let no two of these runs, in test processes of the same user, take processors away."""
+    with (folder.parents[1] / "hostile.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Matrix:
@@ -82,7 +93,9 @@ class TestOnSqlite(Matrix):
     @pytest.fixture(scope="class")
     @classmethod
     def run(cls, tmp_path_factory: pytest.TempPathFactory) -> Run:
-        return asyncio.run(run_matrix(tmp_path_factory.mktemp("sqlite"), None))
+        folder = tmp_path_factory.mktemp("sqlite")
+        with one_at_a_time(folder):
+            return asyncio.run(run_matrix(folder, None))
 
 
 @pytest.mark.postgres
@@ -92,7 +105,9 @@ class TestOnPostgres(Matrix):
     @pytest.fixture(scope="class")
     @classmethod
     def run(cls, postgres_url: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Run:
-        return asyncio.run(run_matrix(tmp_path_factory.mktemp("postgres"), postgres_url()))
+        folder = tmp_path_factory.mktemp("postgres")
+        with one_at_a_time(folder):
+            return asyncio.run(run_matrix(folder, postgres_url()))
 
 
 def test_the_table_has_a_row_for_every_line_that_a_source_can_break() -> None:
