@@ -46,6 +46,8 @@ def parse_feed(
     if reading is None:
         document = text.encode("utf-8", "replace")  # some codecs let lone surrogates through
         del text  # which may be four times as large
+        if document == data:
+            document = data  # once is enough (H1)
         reading = _read_markup(document, first, url, most)
     return Feed(finished(reading.drafts, url), reading.complete, reading.title)
 

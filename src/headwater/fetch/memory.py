@@ -3,6 +3,7 @@
 import ctypes
 from contextlib import suppress
 
+REMEMBERED_BYTES = 1 << 20  # of documents, whose names are kept for the next ones
 _NAMES = "_ParserDictionaryContext"  # where lxml keeps, per thread, every name it ever read
 _MMAP_THRESHOLD = -3  # as <malloc.h> has it
 _LARGE_BLOCK = 1 << 20  # bytes
@@ -16,6 +17,23 @@ def forget_names() -> None:
     Trees that are still there keep theirs.
     """
     _thread_state().pop(_NAMES, None)
+
+
+class Names:
+    """Counts what was parsed in this thread, and forgets its names now and then.
+
+    Not after every document: to learn the usual ones anew takes as long as a small feed.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0  # of documents whose names are kept
+
+    def grow(self, size: int) -> None:
+        """A document of this many bytes, or several, were parsed, or are about to be."""
+        self._size += size
+        if self._size > REMEMBERED_BYTES:
+            forget_names()
+            self._size = 0
 
 
 def keep_no_large_blocks() -> None:

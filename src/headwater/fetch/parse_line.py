@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Sequence
 
 from headwater.fetch.feed import Feed
-from headwater.fetch.parse_frames import to_json
 from headwater.fetch.parse_process import MAX_HANDFUL_BYTES, Job, ParseProcess
 
 _HANDFUL_BYTES = MAX_HANDFUL_BYTES // 2  # the last document of a handful may go beyond it
 _HEAD_BYTES = 300  # of what goes with a document, but for its address and type
+_LETTER_BYTES = 6  # that a character takes at most, as JSON spells it
 _MOST_HANDFULS = 20  # in a row: whoever else needs a worker shall have one too
 
 Waiting = tuple[Job, asyncio.Future[Feed]]
@@ -85,8 +85,9 @@ class ParseLine:
 
 
 def _size(job: Job) -> int:
-    """How many bytes a document and what goes with it take on their way, quotes and all."""
-    return len(job.document) + len(to_json((job.url, job.content_type))) + _HEAD_BYTES
+    """How many bytes a document and what goes with it take on their way, or somewhat more."""
+    letters = len(job.url) + len(job.content_type or "")
+    return len(job.document) + _LETTER_BYTES * letters + _HEAD_BYTES
 
 
 def settle(waiting: Sequence[Waiting], results: Sequence[Feed | Exception]) -> None:

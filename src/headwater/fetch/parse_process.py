@@ -28,6 +28,7 @@ from headwater.fetch.parse_frames import (
     BrokenFrame,
     FrameTooLong,
     from_json,
+    from_text,
     read_frame,
     to_json,
     unpack,
@@ -210,12 +211,11 @@ class ParseProcess:
 
     def _take_answer(self, process: subprocess.Popen[bytes], job: Job) -> Feed:
         entries: list[Entry] = []
-        room = MAX_ANSWER_BYTES
+        answer = _Answer(_pipe(process.stdout))
         while True:
-            message, room = _receive(process, room)
-            match message:
+            match from_json(answer.next_frame()):
                 case ["entries", packed]:
-                    entries.extend(unpack(fields) for fields in packed)
+                    entries.extend(unpack(fields, answer.next_text) for fields in packed)
                 case ["done", complete, title, last]:
                     self._answered(last=last)
                     return Feed(entries=tuple(entries), complete=complete, title=title)
@@ -235,16 +235,28 @@ class ParseProcess:
         return FetchError(f"{masked(job.url)} could not be parsed: {name} {text}".strip())
 
 
-def _receive(process: subprocess.Popen[bytes], room: int) -> tuple[Any, int]:
-    """The next message of an answer, and the room that is left for those after it."""
-    try:
-        frame = read_frame(_pipe(process.stdout), limit=room)
-    except FrameTooLong as error:
-        megabytes = MAX_ANSWER_BYTES >> 20
-        raise WorkerEnded(f"gave more than {megabytes} MB of entries") from error
-    if frame is None:
-        raise BrokenFrame("the stream ended before the answer")
-    return from_json(frame), room - len(frame)
+class _Answer:
+    """The frames of an answer, as long as all of them together are not too large."""
+
+    __slots__ = ("_pipe", "_room")
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self._pipe = pipe
+        self._room = MAX_ANSWER_BYTES
+
+    def next_frame(self) -> bytes:
+        try:
+            frame = read_frame(self._pipe, limit=self._room)
+        except FrameTooLong as error:
+            megabytes = MAX_ANSWER_BYTES >> 20
+            raise WorkerEnded(f"gave more than {megabytes} MB of entries") from error
+        if frame is None:
+            raise BrokenFrame("the stream ended before the answer")
+        self._room -= len(frame)
+        return frame
+
+    def next_text(self) -> str:
+        return from_text(self.next_frame())
 
 
 def _how_it_ended(process: subprocess.Popen[bytes]) -> str:

@@ -10,19 +10,20 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO
 
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import feed_links
-from headwater.fetch.memory import forget_names, give_back, keep_no_large_blocks
+from headwater.fetch.memory import Names, give_back, keep_no_large_blocks
 from headwater.fetch.parse_frames import (
     BUFFER_BYTES,
-    batches,
     from_json,
     read_frame,
     to_json,
+    write_entries,
     write_frame,
 )
 from headwater.fetch.website import read_page
@@ -67,6 +68,7 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
     gc.disable()  # collecting while a document grows is a tenth of the time, and finds nothing
     _send(answers, "ready")
     answers.flush()
+    names = Names()
     while (batch := _next_jobs(jobs)) is not None:
         for head, document in batch:
             if not _answer(answers, tasks, head, document, memory):
@@ -74,9 +76,10 @@ def serve(tasks: Mapping[str, Task], *, memory_mb: int) -> None:
                 return
         answers.flush()  # all at once: every piece would wake the owner
         is_large = len(document) > _LARGE_BYTES
+        size = sum(len(document) for _, document in batch)
         del batch, head, document
         gc.collect()
-        forget_names()
+        names.grow(size)
         if is_large:
             give_back()
 
@@ -113,16 +116,9 @@ class _Memory:
         _set_limit(resource.RLIMIT_CORE, 0)
         _set_limit(resource.RLIMIT_FSIZE, 0)  # pipes have no size; files are none of our business
 
-    def is_spent(self) -> bool:
-        """Whether a job came so near to the budget that allocations may have failed."""
-        return self._peak() > self._budget * _JUDGED_SHARE
-
-    def is_large(self) -> bool:
-        """Whether this process has grown too big to keep."""
-        return self._peak() > self._budget * _RECYCLED_SHARE
-
-    def _peak(self) -> int:
-        return self._figure(b"VmPeak") - self._code_bytes
+    def share(self) -> float:
+        """How much of the budget was used at most, so far."""
+        return (self._figure(b"VmPeak") - self._code_bytes) / self._budget
 
     def _figure(self, name: bytes) -> int:
         if self._status < 0:
@@ -148,21 +144,30 @@ def _answer(
     except MemoryError:
         return _give_up(answers)
     except Exception as error:  # noqa: BLE001 - whatever a document does to us is its failure (H4)
-        if memory.is_spent():
+        used = memory.share()
+        if used > _JUDGED_SHARE:
             return _give_up(answers)
-        last = memory.is_large()
+        last = used > _RECYCLED_SHARE
         _send(answers, "error", type(error).__name__, _one_line(str(error)), last)
     else:
-        if memory.is_spent():
+        used = memory.share()
+        if used > _JUDGED_SHARE:
             return _give_up(answers)
-        if len(document) > _LARGE_BYTES:  # the owner's memory grows from here on
+        is_large = len(document) > _LARGE_BYTES
+        if is_large:  # the owner's memory grows from here on
             give_back()
-        for batch in batches(feed.entries):
-            _send(answers, "entries", batch)
-        last = memory.is_large()
-        _send(answers, "done", feed.complete, feed.title, last)
+        entries, complete, title = deque(feed.entries), feed.complete, feed.title
+        del feed  # what was sent is let go of before its owner takes it apart (H1)
+        write_entries(answers, _taken_out(entries))
+        last = (memory.share() if is_large else used) > _RECYCLED_SHARE
+        _send(answers, "done", complete, title, last)
     signal.setitimer(signal.ITIMER_REAL, 0)
     return not last
+
+
+def _taken_out(entries: deque[Entry]) -> Iterator[Entry]:
+    while entries:
+        yield entries.popleft()
 
 
 def _give_up(answers: BinaryIO) -> bool:

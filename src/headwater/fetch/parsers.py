@@ -12,7 +12,7 @@ from headwater.errors import LocalFault, ManyEntries, TooExpensive
 from headwater.fetch.body import MEDIUM_BODY, Room
 from headwater.fetch.feed import Feed, parse_feed
 from headwater.fetch.feed_links import FeedLink
-from headwater.fetch.memory import forget_names, give_back, keep_no_large_blocks
+from headwater.fetch.memory import Names, give_back, keep_no_large_blocks
 from headwater.fetch.parse_line import ParseLine, Waiting, settle
 from headwater.fetch.parse_process import WORKER, Job, ParseProcess, WorkerEnded
 from headwater.rules.opml import Outline, read_opml
@@ -23,7 +23,6 @@ _MAX_IN_LINE = 256  # documents that wait for the worker, before others are pars
 _LARGE_BYTES = 1 << 20
 _MAX_MEDIUM = 2  # documents of one or two megabytes at once
 _MANY_ENTRIES = 2_000  # which take some megabytes until they are stored
-_REMEMBERED = 100  # small documents whose names of elements are kept for the next ones
 _START_SECONDS = 60.0  # a loaded machine may take its time to import what parsing needs
 
 T = TypeVar("T")
@@ -65,7 +64,7 @@ class Parsers:
         self._working_off: asyncio.Task[None] | None = None
         self._alone: set[asyncio.Task[None]] = set()
         self._has_spare_core = spare_core
-        self._parsed_here = 0
+        self._names = Names()
         self._small_at: float | None = None  # when the last small document came
         # told of every worker that had to go: over its budget, or ended by what it was given
         self.on_kill: Callable[[], None] = lambda: None
@@ -93,9 +92,7 @@ class Parsers:
             except ManyEntries:
                 return await self._parse_large(job)
         if self._comes_alone():
-            self._parsed_here += 1
-            if not self._parsed_here % _REMEMBERED:
-                forget_names()
+            self._names.grow(len(data))
             return parse_feed(data, content_type=content_type, url=url)
         return await (self._in_line(job) if self._line.has_room_for(job) else self._parse(job))
 

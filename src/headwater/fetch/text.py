@@ -25,7 +25,8 @@ _UNSEEN_STARTS = "sStTiInN"  # one look at the next letter spares most tags six 
 
 # Patterns for the inside of `<...>`. Whatever lacks its end takes the rest of the text, as in
 # browsers: giving up there would mean to scan the rest anew from every `<` (M5).
-ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+)*+"""
+_VALUE = r"""=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+"""
+ATTRIBUTES = rf"[^>=]*+(?:{_VALUE}[^>=]*+)*+"
 UNSEEN_ELEMENT = "|".join(
     rf"(?i:{name})(?=[\s/>]){ATTRIBUTES}"
     rf"(?:(?<=/)>|>.*?(?:</(?i:{name})(?=[\s/>])[^>]*+(?:>|\Z)|\Z)|\Z)"
@@ -130,7 +131,8 @@ def _long_line(parts: Iterable[str]) -> str:
     line = b"".join(part[1:-1].encode() for part in framed)
     while b"  " in line:
         line = line.replace(b"  ", b" ")
-    return line.strip(b" ").decode()
+    line = line.strip(b" ")  # one of them at a time (H1)
+    return line.decode()
 
 
 def _parts_of_text(text: str) -> Iterator[str]:
