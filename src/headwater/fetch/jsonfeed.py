@@ -20,6 +20,7 @@ from headwater.fetch.drafts import (
     is_web_url,
 )
 from headwater.fetch.fragments import title_of_html
+from headwater.fetch.memory import give_back
 from headwater.fetch.storable import MAX_TITLE_LENGTH, storable_line
 from headwater.fetch.text import html_to_text, one_line
 
@@ -34,18 +35,14 @@ _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"(\s*+:)?+|\Z)', re.DOTALL)
 _STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 
-class _Number(str):
-    """A number as it stood in the document, however long; only ids may be one."""
-
-    __slots__ = ()
-
-
 def _constant(_: str) -> None:
     """NaN and Infinity are no values."""
 
 
+# A number is kept as it stood in the document, however long; only ids may be one. Of all types that
+# nothing else in a document has, bytes are the smallest (H1).
 _DECODER = json.JSONDecoder(
-    parse_int=_Number, parse_float=_Number, parse_constant=_constant, strict=False
+    parse_int=str.encode, parse_float=str.encode, parse_constant=_constant, strict=False
 )
 
 
@@ -53,6 +50,7 @@ def read_json(text: str, url: str, most: int = MAX_ENTRIES) -> Reading | None:
     """Read a JSON Feed; None where the document is something else."""
     if len(text) > _LARGE:
         text = _affordable(text)
+        give_back()  # the wide text lay where the values do not go (H1)
     try:
         document, _ = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
@@ -203,8 +201,8 @@ def _string(value: object) -> str:
 
 
 def _id(value: object) -> str | None:
-    if isinstance(value, _Number):
-        return str(value) if len(value) <= _MAX_ID_DIGITS else None
+    if isinstance(value, bytes):
+        return value.decode() if len(value) <= _MAX_ID_DIGITS else None
     return _string(value) or None
 
 
