@@ -113,7 +113,13 @@ class KeyRetired(SecretError):
 
 
 class FetchError(HeadwaterError):
-    """Whatever a source does to us."""
+    """Whatever a source does to us.
+
+    `status` and `size` are those of its answer, where there was one.
+    """
+
+    status: int | None = None
+    size: int = 0
 
 
 class BadStatus(FetchError):
@@ -122,6 +128,8 @@ class BadStatus(FetchError):
     `hold_seconds`: for how long the answer asks to be left alone; None: it does not say.
     `host`: the host that answered, which a redirect can make another than the source's.
     """
+
+    status: int
 
     def __init__(
         self,

@@ -245,7 +245,8 @@ class Failure:
     type: FailureType
     kind: str  # `404`, `DNS`, `timeout`, ...
     message: str
-    status: int | None = None
+    status: int | None = None  # of the answer, where there was one
+    size: int = 0  # of that answer, in bytes
     local: bool = False  # our side could not ask (O1); moves no counter (F6)
     hold_seconds: float | None = None  # how long the answering host wants to be left alone (P9)
     hold_host: str | None = None  # the host that answered, if not the source's own

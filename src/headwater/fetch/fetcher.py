@@ -5,6 +5,7 @@ import hashlib
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from headwater.errors import FetchError
 from headwater.fetch.parsers import Parsers
 from headwater.fetch.response import Response, check_status
 from headwater.fetch.x import XTimelines
@@ -46,6 +47,9 @@ class Fetcher:
         try:
             check_status(response, now=now)
             return await self.answer(source, response)
+        except FetchError as error:
+            error.status, error.size = response.status, response.size
+            raise
         finally:
             response.done()
 

@@ -24,6 +24,7 @@ RANGES: Mapping[str, tuple[int, int]] = {
     "max_backoff_hours": (1, 1_000_000),
     "late_entry_hours": (0, 1_000_000),
 }
+_NAMED = 3  # of sources that might be meant
 _X_HOSTS = ("x.com", "twitter.com", "www.x.com", "www.twitter.com", "mobile.twitter.com")
 
 
@@ -102,7 +103,11 @@ async def find_source(store: Store, wanted: str) -> Source:
     if not matches:
         raise NotFound(f"there is no source {wanted!r}; `headwater list` shows them all")
     if len(matches) > 1:
-        raise UsageError(f"{wanted!r} fits {len(matches)} sources; give the whole id")
+        some = ", ".join(source.id for source in matches[:_NAMED])
+        more = ", …" if len(matches) > _NAMED else ""
+        raise UsageError(
+            f"{wanted!r} fits {len(matches)} sources; give the whole id of one: {some}{more}"
+        )
     return matches[0]
 
 

@@ -1,5 +1,7 @@
 """What kind of failure an error is (F1, P9, O1)."""
 
+from dataclasses import replace
+
 from headwater import errors
 from headwater.model import Failure, FailureType
 
@@ -41,7 +43,10 @@ def classify(error: Exception) -> Failure:
             return Failure(FailureType.TRANSIENT, kind="URL", message=message)
     kind = next((name for cls, name in _KINDS if isinstance(error, cls)), "unexpected")
     local = isinstance(error, errors.LocalFault | MemoryError)
-    return Failure(FailureType.TRANSIENT, kind=kind, message=message, local=local)
+    failure = Failure(FailureType.TRANSIENT, kind=kind, message=message, local=local)
+    if isinstance(error, errors.FetchError):
+        return replace(failure, status=error.status, size=error.size)
+    return failure
 
 
 def one_line(error: Exception, limit: int = _MAX_MESSAGE) -> str:
@@ -62,6 +67,7 @@ def _bad_status(error: errors.BadStatus, message: str) -> Failure:
         kind=str(status),
         message=message,
         status=status,
+        size=error.size,
         hold_seconds=hold,
         hold_host=error.host,
     )

@@ -93,6 +93,7 @@ def failed(
         started_at=started_at,
         failure=failure,
         status=failure.status,
+        size=failure.size,
         hold=hold,
         hold_lane=hold_lane,
     )
