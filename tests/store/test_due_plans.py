@@ -30,6 +30,9 @@ class Watching:
         self.seen.append((sql, params or {}))
         return self._session.fetch(sql, params or {})
 
+    def look_up(self, sql: str, params: Any) -> Any:
+        return self.fetch(sql, params)
+
     def execute(self, sql: str, params: Any = None) -> int:
         self.seen.append((sql, params or {}))
         return self._session.execute(sql, params or {})

@@ -86,6 +86,12 @@ async def promptly(work: Awaitable[T]) -> T:
     return await asyncio.wait_for(work, 60)
 
 
+async def switched_off(store: Store, source: Source) -> None:
+    """Who deletes a source has come so far that a poll may notice."""
+    while (await store.sources.get(source.id)).enabled:
+        await asyncio.sleep(0.01)
+
+
 async def records_others(*stores: Store) -> None:
     """Polls of other sources are stored meanwhile."""
     for store in stores:
@@ -184,6 +190,7 @@ async def test_d4_a_source_that_is_deleted_while_its_large_feed_is_stored_leaves
         for other in others:
             await promptly(store.record(a_success(other, [a_post(other)])))
             await promptly(store.sources.remove(other.id))
+        await promptly(switched_off(store, source))
 
     held.go.set()
     result = await promptly(storing)

@@ -41,6 +41,10 @@ class Session(Protocol):
         """Run a query and answer all its rows."""
         ...
 
+    def look_up(self, sql: str, params: Params) -> list[Row]:
+        """Run a query that looks into an index for each of many values."""
+        ...
+
     def fetch_together(self, columns: str, rest: str, params: Params = ...) -> list[Row]:
         """Run `SELECT columns rest` for many rows that are wanted at once."""
         ...

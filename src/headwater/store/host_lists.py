@@ -55,9 +55,9 @@ _BY_PODCAST = """
     SELECT s.podcast_id, count(*) FROM sources s WHERE s.host = :host {owned}
     GROUP BY s.podcast_id ORDER BY count(*) DESC, s.podcast_id LIMIT :limit
 """
-_FAILED_LAST = """
-    SELECT (SELECT p.failure_kind FROM polls p WHERE p.source_id = s.id ORDER BY p.id DESC LIMIT 1)
-    FROM sources s WHERE s.host = :host AND s.enabled AND s.consecutive_failures > 0 {owned}
+_FAILED_LAST = f"""
+    SELECT (SELECT failure_kind FROM polls WHERE {polls.newest_first("s.id")} LIMIT 1)
+    FROM sources s WHERE s.host = :host AND s.enabled AND s.consecutive_failures > 0 {{owned}}
     LIMIT :limit
 """
 _FEW = 5000

@@ -71,7 +71,7 @@ def known(session: Session, source: Source, hashes: Iterable[str]) -> set[str]:
 def _marked(session: Session, source: Source, hashes: Sequence[str]) -> set[str]:
     params = {"podcast": source.podcast_id, "source": source.id}
     some = {"marks": session.array({mark(h) for h in hashes})}
-    return {row[0] for row in session.fetch(_HAS_MARK[session.kind], params | some)}
+    return {row[0] for row in session.look_up(_HAS_MARK[session.kind], params | some)}
 
 
 def _stored(session: Session, source: Source, hashes: Sequence[str]) -> set[str]:

@@ -41,8 +41,8 @@ class Polls:
 
     async def since(self, source_id: str, poll_id: int, *, limit: int = 1) -> Sequence[PollRecord]:
         """The polls of a source behind a given one, newest first."""
-        sql = f"""SELECT {_COLUMNS} FROM polls WHERE source_id = :source AND id > :id
-            ORDER BY id DESC LIMIT :limit"""
+        sql = f"""SELECT {_COLUMNS} FROM polls
+            WHERE id > :id AND {newest_first(":source")} LIMIT :limit"""
         params = {"source": source_id, "id": poll_id, "limit": limit}
         rows = await self._database.read(lambda s: s.fetch(sql, params))
         return [_record_from(row) for row in rows]
@@ -85,7 +85,7 @@ def _newest_of_each(
     rows = session.fetch(
         f"""SELECT {columns(_NAMES, "p")} FROM sources s
         JOIN polls p ON p.source_id = s.id AND p.id >= coalesce((SELECT id FROM polls
-            WHERE polls.source_id = s.id ORDER BY id DESC LIMIT 1 OFFSET :others), 0)
+            WHERE {newest_first("s.id")} LIMIT 1 OFFSET :others), 0)
         WHERE {session.among("s.id", "ids")} ORDER BY p.id DESC""",
         {"ids": session.array(source_ids), "others": limit - 1},
     )
@@ -98,8 +98,7 @@ def _newest_of_each(
 def _last_started(session: Session, source_ids: Sequence[str]) -> dict[str, datetime]:
     # the end of an index range per source: the length of a history costs nothing
     rows = session.fetch(
-        f"""SELECT s.id, (SELECT started_at FROM polls WHERE polls.source_id = s.id
-            ORDER BY polls.id DESC LIMIT 1)
+        f"""SELECT s.id, (SELECT started_at FROM polls WHERE {newest_first("s.id")} LIMIT 1)
         FROM sources s WHERE {session.among("s.id", "ids")}""",
         {"ids": session.array(source_ids)},
     )
@@ -108,10 +107,18 @@ def _last_started(session: Session, source_ids: Sequence[str]) -> dict[str, date
 
 def newest_of(session: Session, source_id: str, limit: int) -> list[PollRecord]:
     """The last polls of a source, newest first, for whoever has a session already."""
-    sql = f"""SELECT {_COLUMNS} FROM polls WHERE source_id = :source
-        ORDER BY id DESC LIMIT :limit"""
+    sql = f"SELECT {_COLUMNS} FROM polls WHERE {newest_first(':source')} LIMIT :limit"
     rows = session.fetch(sql, {"source": source_id, "limit": limit})
     return [_record_from(row) for row in rows]
+
+
+def newest_first(source: str) -> str:
+    """The polls of a source, read from the end of its range of the index.
+
+    The source is in the order, which an equation would take out again: PostgreSQL may walk through
+    everybody's polls then, hoping to meet this source's soon.
+    """
+    return f"source_id BETWEEN {source} AND {source} ORDER BY source_id DESC, polls.id DESC"
 
 
 def insert(session: Session, outcomes: Sequence[Outcome]) -> None:

@@ -80,6 +80,14 @@ class PostgresSession:
         """Run a query and answer all its rows."""
         return self.connection.execute(_native(sql), params).fetchall()
 
+    def look_up(self, sql: str, params: Params) -> list[Row]:
+        """Run a query that looks into an index for each of many values.
+
+        It is planned anew every time: a plan that was kept from when the table was small would
+        read all of a large one for each value.
+        """
+        return self.connection.execute(_native(sql), params, prepare=False).fetchall()
+
     def fetch_together(self, columns: str, rest: str, params: Params = NO_PARAMS) -> list[Row]:
         """Run a query and answer all its rows."""
         return self.fetch(f"SELECT {columns} {rest}", params)
@@ -118,7 +126,9 @@ class PostgresSession:
 
     def array(self, values: Iterable[Any]) -> Any:
         """Values as a PostgreSQL array."""
-        return list(values)
+        given = list(values)
+        is_text = len(given) > 0 and all(type(value) is str for value in given)
+        return _literal(given) if is_text else given
 
     def among(self, column: str, name: str) -> str:
         """The condition that a column is one of the values bound to `name`."""
@@ -141,6 +151,15 @@ async def for_a_queue(connection: psycopg.AsyncConnection[Any]) -> None:
 
 def _arrays(names: Sequence[str], rows: Sequence[Params]) -> list[list[Any]]:
     return [[row[name] for row in rows] for name in names]
+
+
+def _literal(texts: Sequence[str]) -> str | Sequence[str]:
+    """Texts as PostgreSQL writes an array of them: psycopg would go through them one by one."""
+    together = "\0".join(texts)
+    if together.count("\0") != len(texts) - 1:
+        return texts  # no text of PostgreSQL has this character: psycopg tells whoever gave it
+    escaped = together.replace("\\", r"\\").replace('"', r"\"").replace("\0", '","')
+    return f'{{"{escaped}"}}'
 
 
 class PostgresDatabase(Database):

@@ -125,21 +125,21 @@ def _find(
     pairs: Sequence[tuple[str, str]],
 ) -> None:
     # one look into the index per pair: the join must not be turned around
+    columns = f"t.{key}, t.{other}, t.source_id"
+    same = f"t.source_id = wanted.source_id AND t.{key} = wanted.key"
     params: dict[str, object]
     if session.kind == "sqlite":
-        given = """SELECT owner.key AS source_id, each.value AS key
-            FROM json_each(:wanted) AS owner CROSS JOIN json_each(owner.value) AS each"""
+        sql = f"""SELECT {columns} FROM (SELECT owner.key AS source_id, each.value AS key
+                FROM json_each(:wanted) AS owner CROSS JOIN json_each(owner.value) AS each)
+            AS wanted CROSS JOIN {table} AS t WHERE {same}"""
         params = {"wanted": _by_owner(pairs)}
     else:
-        given = """SELECT unnest(CAST(:owners AS text[])) AS source_id,
-            unnest(CAST(:keys AS text[])) AS key"""
+        sql = f"""SELECT found.* FROM (SELECT unnest(CAST(:owners AS text[])) AS source_id,
+                unnest(CAST(:keys AS text[])) AS key) AS wanted
+            CROSS JOIN LATERAL (SELECT {columns} FROM {table} AS t WHERE {same} OFFSET 0) found"""
         owners, keys = zip(*pairs, strict=True)
-        params = {"owners": list(owners), "keys": list(keys)}
-    rows = session.fetch(
-        f"""SELECT t.{key}, t.{other}, t.source_id FROM ({given}) AS wanted
-        CROSS JOIN {table} AS t WHERE t.source_id = wanted.source_id AND t.{key} = wanted.key""",
-        params,
-    )
+        params = {"owners": session.array(owners), "keys": session.array(keys)}
+    rows = session.look_up(sql, params)
     for row in rows:
         found.setdefault(row[2], []).append(row)
 

@@ -53,7 +53,7 @@ def conditions_of(wanted: SourceFilter, kind: str) -> tuple[list[str], dict[str,
 
 def _has_text(kind: str, small: str) -> str:
     """The condition that URL or label has a text in it, in whatever case."""
-    found = "lower({0}) LIKE :text ESCAPE '!'"
+    found = f"lower({{0}}{in_its_language(kind)}) LIKE :text ESCAPE '!'"
     if kind == "sqlite":
         # LIKE takes ASCII letters for small ones itself. Our own function is called for what may
         # need it alone: every call has to win the interpreter back from the event loop.
@@ -61,6 +61,11 @@ def _has_text(kind: str, small: str) -> str:
         if capitals := "".join(_capitals().get(letter, "") for letter in sorted(set(small))):
             found = f"{found} OR {_has_any(capitals)} AND lowered({{0}}) LIKE :text ESCAPE '!'"
     return f"({' OR '.join(found.format(column) for column in _COLUMNS)})"
+
+
+def in_its_language(kind: str) -> str:
+    """To be put behind a text whose letters count, where the column's bytes do otherwise."""
+    return ' COLLATE "default"' if kind == "postgres" else ""
 
 
 def _has_any(capitals: str) -> str:

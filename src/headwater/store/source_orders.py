@@ -7,7 +7,7 @@ from enum import StrEnum
 from headwater.model import Source
 from headwater.store.database import Row, Session
 from headwater.store.rows import SOURCE_COLUMNS, columns, source_from
-from headwater.store.source_filter import SourceFilter, conditions_of
+from headwater.store.source_filter import SourceFilter, conditions_of, in_its_language
 
 Place = tuple[int | str, str]  # of a source in an order: what it is ordered by, and its id
 
@@ -29,7 +29,7 @@ _KEYS = {
     SourceOrder.NEWEST: "s.created_at",
     SourceOrder.OLDEST: "s.created_at",
     SourceOrder.URL: "s.url",
-    SourceOrder.NAME: "lower(coalesce(s.label, s.url))",
+    SourceOrder.NAME: "lower(coalesce(s.label, s.url){})",
     SourceOrder.POLLED: "coalesce(s.last_polled, 0)",
     SourceOrder.FAILURES: "s.consecutive_failures",
 }
@@ -82,7 +82,7 @@ class _Wish:
         self, kind: str, index: str = "", *, upto: str | None = None
     ) -> tuple[str, dict[str, object]]:
         """The statement for one row more than the page has, and what is bound in it."""
-        key = _KEYS[self.order]
+        key = _KEYS[self.order].format(in_its_language(kind))
         compared, direction = ("<", " DESC") if self.order in _DESCENDING else (">", "")
         conditions, params = conditions_of(self.wanted, kind)
         if self.after is not None:

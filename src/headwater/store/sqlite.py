@@ -78,6 +78,10 @@ class SqliteSession:
         """Run a query and answer all its rows."""
         return self.connection.execute(sql, params).fetchall()
 
+    def look_up(self, sql: str, params: Params) -> list[Row]:
+        """Run a query that looks into an index for each of many values."""
+        return self.fetch(sql, params)
+
     # The driver gives the interpreter lock away at every step of a statement and must win it back
     # from the event loop. Whole sets in one step spare a busy service that tug of war.
 
