@@ -45,10 +45,10 @@ clean:
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headwater needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --require-hashes --requirement requirements/runtime.txt
+	$(PIP) install --no-deps --require-hashes --requirement requirements/runtime.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
-	$(PIP) install --require-hashes --requirement requirements/dev.txt
+	$(PIP) install --no-deps --require-hashes --requirement requirements/dev.txt
 	touch $@

@@ -197,7 +197,8 @@ def test_remove_asks_first(cli, source):
 
 
 def test_remove_without_an_answer_removes_nothing(cli, source):
-    assert cli("remove", source).code == 1
+    said = cli("remove", source)
+    assert (said.code, said.err.splitlines()[1:]) == (1, ["headwater: nothing was done"])
     assert cli("remove", source, "--yes").code == 0
     assert json.loads(cli("list", "--json").out) == []
 

@@ -45,6 +45,12 @@ def test_a_list_fits_the_terminal_and_keeps_what_matters(folder, columns):
     assert "No source fits." in on_terminal(folder, "list", "--host", "nope").out
 
 
+def test_an_empty_list_names_the_database(folder):
+    shown = on_terminal(folder, "list", columns=200).out
+    assert "No sources in sqlite:///" in shown
+    assert f"{folder}" in shown.replace("\r\n", "").replace("\n", "")
+
+
 def test_help_on_a_terminal_is_drawn(folder):
     shown = on_terminal(folder, "list", "--help")
     assert shown.code == 0

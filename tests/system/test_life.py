@@ -31,6 +31,26 @@ async def test_f3_five_404s_disable_with_the_reason_that_people_read(headwater: 
     assert len(web.visits_to("gone")) == 5
 
 
+async def test_f1_an_answer_that_is_no_feed_is_told_with_its_status_and_size(
+    headwater: Headwater,
+) -> None:
+    page = b"<!doctype html><title>A page</title><p>No feed</p>"
+    hosts = {"page": Reply(200, page, "text/html"), "gone": Reply(410, b"Gone for good")}
+    async with web_of(**{name: lambda _, r=reply: r for name, reply in hosts.items()}) as web:
+        for name in hosts:
+            await headwater.add(web.url(name))
+        await headwater.cli("poll", "--all", code=1)
+    told = headwater.rows("SELECT status, bytes, error FROM polls ORDER BY status")
+    assert [row[:2] for row in told] == [(200, len(page)), (410, len(hosts["gone"].body))]
+    assert "HTML page, not a feed" in told[0][2]
+
+
+async def test_the_sources_that_a_url_fits_are_named(headwater: Headwater) -> None:
+    added = [await headwater.add("http://twice.example/feed") for _ in range(2)]
+    refused = await headwater.cli("show", "http://twice.example/feed", code=2)
+    assert all(source in refused for source in added)
+
+
 async def test_f5_re_enabling_starts_afresh_and_polls_at_once(headwater: Headwater) -> None:
     async with web_of(host=feed_site()) as web:
         source = await headwater.add(web.url("host"))

@@ -46,6 +46,8 @@ def _told(error: BaseException) -> int:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     message, code = _meaning(error)
+    if isinstance(error, typer.Abort) and isinstance(error.__context__, EOFError):
+        typer.echo(err=True)  # nobody there has ended the line of the question
     if message:
         with suppress(OSError, ValueError):  # nobody reads it
             sys.stderr.write(f"headwater: {without_secrets(message)}\n")

@@ -53,8 +53,8 @@ def list_(
         return
     rows = [_row(view, listed.now) for view in listed.views]
     narrowed = wanted != SourceFilter() or health is not None
-    none = "No source fits." if narrowed else "No sources. Try: headwater add URL"
-    output.show_table(_COLUMNS, rows, empty=none)
+    none = f"No sources in {listed.place}. Try: headwater add URL"
+    output.show_table(_COLUMNS, rows, empty="No source fits." if narrowed else none)
     if output.on_terminal() and listed.views:
         output.say(Text(_totals(listed), style="dim"))
 
@@ -66,6 +66,7 @@ class _Listed:
     views: list[SourceView]
     total: int
     now: datetime
+    place: str  # where the database is: another working folder may mean another one
 
 
 async def _listed(
@@ -82,7 +83,7 @@ async def _listed(
         found += await views(app.store, user.id, fitting[:room], now, app.policy)
         if len(found) == limit and not output.on_terminal():
             break  # the rest is counted for people only
-    return _Listed(found, total, now)
+    return _Listed(found, total, now, app.store.database.address)
 
 
 def _row(view: SourceView, now: datetime) -> list[output.Cell]:

@@ -52,7 +52,7 @@ def reason(skip: SkipReason, age: timedelta | None) -> str:
     """Why an entry is not stored; the age is unknown where several limits apply."""
     too_old = "too old" if age is None else f"older than {counted(age.days, 'day')}"
     return {
-        SkipReason.ALREADY_SEEN: "seen before",
+        SkipReason.ALREADY_SEEN: "no newer than the last seen",
         SkipReason.DUPLICATE: "the same text again",
         SkipReason.TOO_OLD: too_old,
         SkipReason.BEFORE_CREATION: "published before you added it",

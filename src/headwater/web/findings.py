@@ -87,7 +87,7 @@ def why_skipped(reason: SkipReason, age: timedelta) -> str:
     """Why an entry does not become a post."""
     days = f"{age.days:,} day{'' if age.days == 1 else 's'}"
     return {
-        SkipReason.ALREADY_SEEN: "seen before",
+        SkipReason.ALREADY_SEEN: "no newer than the last seen",
         SkipReason.DUPLICATE: "the same text as another entry",
         SkipReason.TOO_OLD: f"older than {days}, this podcast's limit",
         SkipReason.BEFORE_CREATION: "published before you added it",

@@ -17,7 +17,7 @@ OUTCOME_TONES = {  # the class of a tag
     OutcomeKind.FAILED: "bad",
 }
 _SKIP_WORDS = {
-    SkipReason.ALREADY_SEEN: "seen before",
+    SkipReason.ALREADY_SEEN: "no newer than the last seen",
     SkipReason.DUPLICATE: "with a text that is stored already",
     SkipReason.TOO_OLD: "too old",
     SkipReason.BEFORE_CREATION: "published before you added the source",
