@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.results import Figure
+from bench.results import Figure, rate_ratio, ratio
 
 Find = Callable[[str, str], Figure | None]
 
@@ -66,9 +66,6 @@ def lines(figures: Sequence[Figure]) -> Iterator[str]:
 
 
 def _value(figure: Figure, base: Figure | None, *, by_rate: bool) -> float:
-    if by_rate:
-        assert figure.rate is not None
-        assert base is not None
-        assert base.rate is not None
-        return figure.rate / base.rate
-    return figure.median if base is None else figure.median / base.median
+    if base is None:
+        return figure.median
+    return rate_ratio(figure, base) if by_rate else ratio(figure, base)

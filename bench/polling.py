@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import machine, tools
-from bench.cases import PYTHON, Case, Way
+from bench.cases import Case, Way
 from bench.measured import Measured
 from bench.postgres import Postgres
 from bench.results import Figure
@@ -79,8 +79,8 @@ def _started(
     target = {"kind": site.kind, "port": site.port, "scheme": site.scheme, "feeds": way.feeds}
     authority = "" if site.authority is None else str(site.authority)
     trust = {"SSL_CERT_FILE": authority} if authority else {}
-    environ = {**trust, "LD_LIBRARY_PATH": tools.library_path()}
-    python = str(tools.peers_python()) if way.peer else PYTHON
+    environ = {**trust, "LD_LIBRARY_PATH": tools.library_path(), **way.environ}
+    python = str(tools.peers_python()) if way.peer else way.python
     return Measured(
         command=[python, "-m", way.module],
         config={**target, **places, "ca": authority, **way.options},

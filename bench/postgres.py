@@ -2,8 +2,10 @@
 
 import importlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,3 +40,14 @@ def running(folder: Path) -> Iterator[Postgres]:
         yield Postgres(server, pid)
     finally:
         server.cleanup()
+
+
+def on_demand(stack: ExitStack) -> Callable[[], Postgres]:
+    """One server for all cases, started when the first one needs it."""
+
+    @cache
+    def server() -> Postgres:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
+        return stack.enter_context(running(Path(folder)))
+
+    return server

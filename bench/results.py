@@ -23,26 +23,39 @@ class Figure:
         return median(self.values)
 
     @property
+    def least(self) -> float:
+        """The round that was disturbed the least."""
+        return min(self.values)
+
+    @property
     def rate(self) -> float | None:
         """The middle of the rounds, in polls per second."""
         return median(self.rates) if self.rates else None
 
     def as_json(self) -> dict[str, object]:
         """Everything, for the file."""
-        return {**asdict(self), "median": self.median, "rate": self.rate}
+        return {**asdict(self), "median": self.median, "least": self.least, "rate": self.rate}
 
 
 def ratio(figure: Figure, base: Figure) -> float:
     """How many times the base's cost; rounds are compared in pairs where both have them."""
-    if len(figure.values) == len(base.values) and not figure.quoted:
-        pairs = zip(figure.values, base.values, strict=True)
-        return median(mine / other for mine, other in pairs)
-    return figure.median / base.median
+    return _by_round(figure.values, base.values)
 
 
-def table(titles: Mapping[str, str], figures: Sequence[Figure]) -> str:
+def rate_ratio(figure: Figure, base: Figure) -> float:
+    """How many times the base's polls per second, compared in the same way."""
+    return _by_round(figure.rates, base.rates)
+
+
+def _by_round(mine: Sequence[float], others: Sequence[float]) -> float:
+    if len(mine) == len(others):
+        return median(one / other for one, other in zip(mine, others, strict=True))
+    return median(mine) / median(others)
+
+
+def table(titles: Mapping[str, str], figures: Sequence[Figure], base: str = "ours") -> str:
     """One table in Markdown; the first way of every case is what the others are held against."""
-    rows = [("case", "way", "median", "polls/s", "times ours")]
+    rows = [("case", "way", "median", "least", "polls/s", f"times {base}")]
     for case, title in titles.items():
         found = [figure for figure in figures if figure.case == case]
         rows += [
@@ -50,6 +63,7 @@ def table(titles: Mapping[str, str], figures: Sequence[Figure]) -> str:
                 title if position == 0 else "",
                 " · ".join(part for part in (figure.way, figure.note) if part),
                 f"{_short(figure.median)} {figure.unit}",
+                "" if figure.quoted else _short(figure.least),
                 "" if figure.rate is None else f"{figure.rate:,.0f}",
                 "1" if position == 0 else _short(ratio(figure, found[0])),
             )

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from bench import cases, goals, machine, memory, postgres, tick, tools
@@ -33,14 +33,14 @@ _OTHERS: dict[str, tuple[str, Callable[[int, Callable[[int], int], Path], list[F
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what was asked for; exit 1 if any count is wrong."""
     options = _options(arguments)
-    names = options.only.split(",") if options.only else [*cases.MAKERS, *_OTHERS]
+    names = options.only or [*cases.MAKERS, *_OTHERS]
     machine.end_cleanly()
     began = time.monotonic()
     tools.OUT.mkdir(exist_ok=True)
     titles: dict[str, str] = {}
     figures: list[Figure] = []
     with ExitStack() as stack:
-        server = _on_demand(stack)
+        server = postgres.on_demand(stack)
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
             try:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench")
     known = ", ".join([*cases.MAKERS, *_OTHERS])
-    parser.add_argument("--only", help=f"cases, with commas between them: {known}")
+    parser.add_argument("--only", type=_names, help=f"cases, with commas between them: {known}")
     parser.add_argument("--rounds", type=int, help="instead of each case's own number")
     parser.add_argument("--scale", type=float, default=1.0, help="more feeds, or fewer")
     parser.add_argument("--flame", action="store_true", help="draw where the time goes, as SVG")
@@ -69,6 +69,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--document", action="store_true", help=f"put the table into {_PAGE.name}")
     parser.add_argument("--output", type=Path, default=tools.OUT / "bench.json")
     return parser.parse_args(arguments)
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    if wrong := [name for name in names if name not in cases.MAKERS and name not in _OTHERS]:
+        raise argparse.ArgumentTypeError(f"there is no case {wrong[0]!r}")
+    return names
 
 
 def _measured(
@@ -91,17 +98,6 @@ def _measured(
 
 def _scaled(scale: float, number: int) -> int:
     return max(round(number * scale), 10)
-
-
-def _on_demand(stack: ExitStack) -> Callable[[], postgres.Postgres]:
-    """One PostgreSQL for all cases, started when the first one needs it."""
-
-    @cache
-    def server() -> postgres.Postgres:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
-        return stack.enter_context(postgres.running(Path(folder)))
-
-    return server
 
 
 def _machine() -> str:

@@ -25,7 +25,8 @@ def program(name: str) -> str | None:
 def peers_python() -> Path:
     """The interpreter of an environment that has the peers, made at the first call."""
     folder = OUT / "peers"
-    stamp, wanted = folder / "installed", " ".join(PEERS)
+    # for the same interpreter: what is compared must not differ by how Python was built
+    stamp, wanted = folder / "installed", " ".join([sys.base_prefix, sys.version, *PEERS])
     if not stamp.exists() or stamp.read_text() != wanted:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         install = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--quiet", "install"]
