@@ -4,6 +4,7 @@ Tests assert these numbers; `python -m bench.cluster_failures` prints them as a 
 """
 
 import asyncio
+import re
 import signal
 import subprocess
 import time
@@ -24,7 +25,7 @@ from headwater.settings import load_settings
 from headwater.store.database import Session
 from headwater.store.shards import Shards
 from tests.cluster.crew import Crew, add_due, contact_of, number, stored_polls, until
-from tests.cluster.web import Web, a_web
+from tests.cluster.web import Asked, Web, a_web
 from tests.postgres import PostgresServer
 
 HOSTS = [f"127.30.0.{n}" for n in range(1, 41)]
@@ -72,6 +73,7 @@ class Stage:
     in_flight: int | None = None
     struck_at: float = 0.0
     victim: bytes = b""  # what it calls itself
+    begun: frozenset[str] = frozenset()  # URLs it polled then, wherever its question was
     stored: frozenset[str] = frozenset()  # URLs, when it happened
     shards: Collection[int] = ()  # that somebody else must take over
     delays: dict[str, int] = field(default_factory=dict)  # of hosts with one of their own
@@ -149,24 +151,33 @@ class Stage:
     def _left_in_flight(self) -> int:
         """How many URLs a victim had asked for and not stored when it happened.
 
-        The web may have read its last questions a moment later; what it asks when it wakes up
-        again is not among them.
+        The web may have read its last questions a moment later. What it asks when it wakes up
+        again is not among them, but for questions that were on their way: a loop that is stopped
+        sends some of what was written in the turn when it goes on.
         """
         if not self.victim:
             return 0
-        in_time = self.struck_at + _LAST_QUESTIONS_SECONDS
         asked = {
             f"{host}:{self.web.port}{one.path}"
             for host, all_ in self.web.asked.items()
             for one in all_
-            if self.victim in one.by and one.began < in_time
+            if self.victim in one.by and not self._is_late(one)
         }
-        return len(asked - self.stored)
+        return len((asked | self.begun) - self.stored)
+
+    def _is_late(self, asked: Asked) -> bool:
+        return asked.began > self.struck_at + _LAST_QUESTIONS_SECONDS
 
     def _too_soon(self, host: str) -> int:
         """How often a host was asked before its delay was over."""
         delay = self.delays.get(host, self.crew.delay_seconds)
-        return sum(pause < delay for pause in self.web.pauses(host))
+        on_their_way = [
+            one
+            for one in self.web.asked[host]
+            if f"{host}:{self.web.port}{one.path}" in self.begun and self._is_late(one)
+            if self.victim in one.by
+        ]
+        return sum(pause < delay for pause in self.web.pauses(host, on_their_way))
 
     def _take_over_seconds(self) -> float | None:
         """From the failure until the last shard that was left behind was polled again."""
@@ -186,6 +197,12 @@ class Stage:
 def urls_of(web: Web, hosts: list[str], each: int, first: int = 0) -> list[str]:
     """So many URLs of each of these hosts."""
     return [f"http://{host}:{web.port}/{n}" for n in range(first, first + each) for host in hosts]
+
+
+def longer_than(seconds: float, log: str) -> frozenset[str]:
+    """URLs whose polls took longer, without the scheme."""
+    told = re.findall(r"\[Polling\].* url=http://(\S+) .*\bms=(\d+)", log)
+    return frozenset(url for url, ms in told if int(ms) >= 1000 * seconds)
 
 
 def asked_again(web: Web) -> Counter[str]:
@@ -315,9 +332,11 @@ async def slept(url: str, folder: Path) -> Record:
             return await number(app, buried) == 0 and await number(app, others) > 20
 
         await until(goes_on, "nobody took over")
+        slept_seconds = time.monotonic() - stage.struck_at
         sleeper.send_signal(signal.SIGCONT)
         await until(lambda: LOST in stage.crew.log(0).read_text(), "the sleeper did not notice")
         await stage.all_stored()
+        stage.begun = longer_than(slept_seconds, stage.crew.log(0).read_text())
         return await stage.record("lease 4 s; it woke up again")
 
 

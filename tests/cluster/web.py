@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -49,9 +49,11 @@ class Web:
         """How often each URL was asked for."""
         return Counter(f"{host}{one.path}" for host, all_ in self.asked.items() for one in all_)
 
-    def pauses(self, host: str) -> list[float]:
+    def pauses(self, host: str, leave_out: Collection[Asked] = ()) -> list[float]:
         """The times between the end of a request to a host and the next one."""
-        asked = sorted(self.asked[host], key=lambda one: one.began)
+        asked = sorted(
+            (one for one in self.asked[host] if one not in leave_out), key=lambda one: one.began
+        )
         return [after.began - before.ended for before, after in pairwise(asked)]
 
     def shortest_pause(self) -> float:

@@ -5,9 +5,12 @@ import struct
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
+from math import inf
 
 from headwater.clock import SystemClock
+from headwater.errors import OnHold, Overtaken
 from headwater.fetch.http import Client, Limits
+from headwater.model import EPOCH
 
 NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
 A, AAAA = 1, 28
@@ -113,6 +116,35 @@ async def visit(*answers, headers=None, path="/feed", **limits):
     """The response to one visit of a server that gives these answers."""
     async with serving(*answers) as server, visitor(**limits) as client:
         return await client.get(server.url(path), headers=headers or {})
+
+
+class Turns:
+    """Writes down who came and went; a host can be busy, or on hold."""
+
+    def __init__(self, *, busy=(), held=(), wait_seconds=0.0):
+        self.story = []
+        self.busy = busy
+        self.held = held
+        self.wait_seconds = wait_seconds
+        self.looks_left = inf
+
+    def check(self):
+        self.looks_left -= 1
+        if self.looks_left < 0:
+            raise Overtaken("it is somebody else's by now")
+
+    @asynccontextmanager
+    async def at(self, host):
+        if host in self.held:
+            raise OnHold(EPOCH, "asked for it")
+        if host in self.busy:
+            await asyncio.Event().wait()
+        await asyncio.sleep(self.wait_seconds)
+        self.story.append(f"enter {host}")
+        try:
+            yield
+        finally:
+            self.story.append(f"leave {host}")
 
 
 class NameServer(asyncio.DatagramProtocol):

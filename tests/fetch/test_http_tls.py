@@ -14,10 +14,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from headwater.errors import BrokenBody, ConnectFailed, TimedOut, TlsFailed
+from headwater.errors import BrokenBody, ConnectFailed, Overtaken, TimedOut, TlsFailed
 from headwater.fetch import tls as tls_module
 from headwater.fetch.names import SystemNames
-from tests.fetch.loopback import answer, name_server, serving, visitor
+from tests.fetch.loopback import Turns, answer, name_server, serving, visitor
 
 TODAY = dt.datetime.now(dt.UTC)
 
@@ -299,6 +299,22 @@ async def test_n10_a_body_without_length_is_whole_only_after_a_goodbye(
                 await client.get(server.url())
         async with serving(said, tls=tls) as server:
             assert (await client.get(server.url())).body == b"<rss>whole</rss>"
+
+
+@pytest.mark.parametrize("looks", range(2))
+async def test_k8_a_question_that_waits_for_the_handshake_may_not_be_asked_after_it(
+    tmp_path, authority, trusting, looks
+):
+    turns = Turns()
+    turns.looks_left = looks
+    tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
+    async with serving(answer(), tls=tls) as server, visitor(tls=trusting) as client:
+        with pytest.raises(Overtaken):
+            await client.get(server.url(), turns=turns)
+        await server.settled()
+        assert server.requests == []
+        turns.looks_left = 2
+        assert (await client.get(server.url(), turns=turns)).status == 200
 
 
 def sock_shutdown(sock):

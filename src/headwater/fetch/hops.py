@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +28,7 @@ class Visit:
     first: WebUrl
     headers: Mapping[str, str]
     seconds_left: float  # of the total; waiting for a turn or a free connection costs nothing
+    check: Callable[[], None] | None = None  # raises where nothing more may be asked (K8)
     seen: set[WebUrl] = field(default_factory=set)  # what has redirected us
 
 

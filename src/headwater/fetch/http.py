@@ -1,7 +1,7 @@
 """The only door to the network: one client with limits, redirects by hand, and our errors (N1)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import lru_cache
 from math import inf
@@ -51,7 +51,7 @@ class Turns(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise where nothing more may be asked; every request looks first (K8)."""
+        """Raise where nothing more may be asked; every request looks, and looks again (K8)."""
         ...
 
 
@@ -121,8 +121,9 @@ class Client:
         `turns` is asked whenever a redirect changes the host, on the way back too (P3).
         """
         first = _parsed(url) if isinstance(url, str) else url
-        visit = Visit(first, headers, self._limits.total_timeout_seconds)
-        step = await self._stay(visit, first, turns)
+        check = None if turns is None else turns.check
+        visit = Visit(first, headers, self._limits.total_timeout_seconds, check)
+        step = await self._stay(visit, first)
         while isinstance(step, WebUrl):
             step = await self._go(visit, step, turns)
         return step
@@ -130,22 +131,22 @@ class Client:
     async def _go(self, visit: Visit, url: WebUrl, turns: Turns | None) -> WebUrl | Response:
         """Go on to another host, when it is its turn."""
         if turns is None:
-            return await self._stay(visit, url, None)
+            return await self._stay(visit, url)
         async with AsyncExitStack() as turn:
             try:
                 async with asyncio.timeout(self._limits.turn_timeout_seconds):
                     await turn.enter_async_context(turns.at(url.host))
             except TimeoutError as error:
                 raise HostBusy(f"{url.host}, where we were sent to, had no turn for us") from error
-            return await self._stay(visit, url, turns)
+            return await self._stay(visit, url)
 
-    async def _stay(self, visit: Visit, url: WebUrl, turns: Turns | None) -> WebUrl | Response:
+    async def _stay(self, visit: Visit, url: WebUrl) -> WebUrl | Response:
         """Follow redirects as long as they stay on one host, which is one visit to it."""
         step: WebUrl | Response = url
         while isinstance(step, WebUrl) and step.host == url.host:
             async with self._slots:
-                if turns is not None:
-                    turns.check()
+                if visit.check is not None:
+                    visit.check()
                 step = await self._hop(visit, step)
         return step
 
@@ -182,8 +183,7 @@ class Client:
             raise LocalFault("the client is not open")
         if self._proxy is not None:
             self._judge_literal(url)  # the proxy connects, and looks up names, for itself
-        question = self._question(visit, url)
-        wire = await self._answered(connector, url, question, until)
+        wire = await self._answered(connector, visit, url, until)
         try:
             if wire.status == 407 and self._proxy is not None:
                 raise ProxyFault("it wants a password", 407)
@@ -217,19 +217,20 @@ class Client:
         return head.encode("ascii")
 
     async def _answered(
-        self, connector: Connector, url: WebUrl, question: bytes, until: Deadlines
+        self, connector: Connector, visit: Visit, url: WebUrl, until: Deadlines
     ) -> Wire:
         """Ask, over a kept connection if there is one; a stale one is replaced once (N11)."""
+        question = self._question(visit, url)
         wire = connector.kept(url)
         if wire is not None:
             try:
-                return await _exchange(connector, wire, question, until)
+                return await _exchange(connector, wire, question, until, visit.check)
             except (Lost, ConnectionError):
                 if not wire.is_silent:
                     raise
         with Deadline(self._loop, until.connected_by):
             wire = await connector.open(url, until)
-        return await _exchange(connector, wire, question, until)
+        return await _exchange(connector, wire, question, until, visit.check)
 
     async def _body(self, visit: Visit, wire: Wire) -> tuple[bytes, Place | None]:
         status = wire.status
@@ -268,9 +269,16 @@ class Client:
             judge(url.host, (url.host,), self._limits.allow_private_networks)
 
 
-async def _exchange(connector: Connector, wire: Wire, question: bytes, until: Deadlines) -> Wire:
+async def _exchange(
+    connector: Connector,
+    wire: Wire,
+    question: bytes,
+    until: Deadlines,
+    check: Callable[[], None] | None,
+) -> Wire:
+    shaken_by, over_at = until
     try:
-        await wire.ask(question, shaken_by=until.connected_by, over_at=until.over_at)
+        await wire.ask(question, shaken_by=shaken_by, over_at=over_at, check=check)
     except BaseException:
         connector.discard(wire)
         raise

@@ -1,11 +1,12 @@
 """One connection: a question at a time, and its answer within the limits (N7, N9, N10, N11)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade
 
-from headwater.errors import BrokenBody, FetchError, TooLarge
+from headwater.errors import BrokenBody, FetchError, Overtaken, TooLarge
 from headwater.fetch.reading import MAX_ERROR_BODY, MAX_HEADER_BYTES, Bounds, Reading, parser_for
 from headwater.fetch.tls import Insecure, Secured
 from headwater.fetch.wire_errors import Lost, NoHttp, Slow, Stalled
@@ -41,6 +42,7 @@ class Wire(Reading, asyncio.Protocol):
         self._wire_bytes = 0  # as they came, sealed or not
         self._said_bytes = 0  # what they say
         self._question = b""
+        self._check: Callable[[], None] | None = None
 
     @property
     def is_silent(self) -> bool:
@@ -58,11 +60,18 @@ class Wire(Reading, asyncio.Protocol):
         )
 
     async def ask(
-        self, question: bytes, *, shaken_by: float, over_at: float, head_only: bool = False
+        self,
+        question: bytes,
+        *,
+        shaken_by: float,
+        over_at: float,
+        head_only: bool = False,
+        check: Callable[[], None] | None = None,
     ) -> None:
         """Send a question and wait until there is as much of the answer as is wanted.
 
-        With `is_waiting` set, that is the start of a large body: `grow` reads on.
+        With `is_waiting` set, that is the start of a large body: `grow` reads on. `check` raises
+        Overtaken if the question must not be asked any more: hands are shaken for a while (K8).
         """
         if self.questions:
             self._clear()
@@ -70,6 +79,7 @@ class Wire(Reading, asyncio.Protocol):
         self.is_idle = False
         self._head_only = head_only
         self._over_at = over_at
+        self._check = check
         if self._secured is None or self._secured.is_ready:
             self._send(question)
         else:
@@ -129,6 +139,8 @@ class Wire(Reading, asyncio.Protocol):
 
     def _send(self, question: bytes) -> None:
         self._question = b""
+        if self._check is not None:
+            self._check()
         self._quiet_by = self._loop.time() + self._bounds.read_seconds
         self._write(question if self._secured is None else self._secured.seal(question))
 
@@ -171,7 +183,7 @@ class Wire(Reading, asyncio.Protocol):
             self._write(secured.outgoing())
             if self._question and secured.is_ready:
                 self._send(self._question)
-        except Insecure as error:
+        except (Insecure, Overtaken) as error:
             self._fail(error)
             return
         if said and self.is_idle:
