@@ -110,12 +110,12 @@ async def test_a_single_sick_name_or_a_moment_of_lag_is_noted_and_no_more(tmp_pa
     async with serving(settings_in(tmp_path)) as served:
         await served.service.tick()
         served.service.metrics.names.note("sick.example", False)
-        served.service.metrics.loop_lag.note(0.4)
+        served.service.metrics.loop_lag.note(2.0)
         status, _, body = await get(served.port, "/api/ready")
     checks = json.loads(body)["checks"]
     assert status == 200
     assert checks["names"]["detail"] == "1 asked in vain since the last answer"
-    assert checks["loop"]["detail"] == "at most 400 ms late of late"
+    assert checks["loop"]["detail"] == "at most 2000 ms late of late"
 
 
 async def test_o1_ready_says_when_files_run_out(tmp_path, monkeypatch):
@@ -227,7 +227,7 @@ async def test_k5_a_look_at_how_things_stand_waits_for_a_silent_database_once(tm
         watch = Watch(app.store, served.service, app.clock, app.policy, 60)
         let_go, waiting = await hang(app.store.database)
         try:
-            async with asyncio.timeout(9):  # one after the other, three answers would take 15 s
+            async with asyncio.timeout(13):  # one after the other, three answers would take 15 s
                 found = await watch.look()
         finally:
             let_go.set()

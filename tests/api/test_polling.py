@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 
 from headwater.demo import Reply
+from headwater.model import DueSource, Outcome
 from tests.api.conftest import DEFAULT, Answer, Served
 from tests.api.watching import Doorman, feed, watch
 from tests.system.conftest import until, web_of
@@ -65,14 +66,24 @@ async def test_p10_who_does_not_wait_is_told_that_the_poll_is_requested(served: 
     assert (await served.get(source)).json["postCount"] == 1
 
 
-async def test_p10_a_poll_under_way_is_joined_and_not_repeated(served: Served):
-    slow = Doorman()
+async def test_p10_a_poll_under_way_is_joined_and_not_repeated(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    slow, lanes = Doorman(), served.service.lanes
+    joined = asyncio.Event()
     async with web_of(slow=slow) as web:
         source = await watch(served, web.url("slow"))
         first = asyncio.create_task(served.post(f"{source}/poll"))
         await slow.asked.wait()
+        request = lanes.request
+
+        def told(due: DueSource) -> "asyncio.Future[Outcome | None]":
+            joined.set()
+            return request(due)
+
+        monkeypatch.setattr(lanes, "request", told)
         second = asyncio.create_task(served.post(f"{source}/poll"))
-        await asyncio.sleep(0.1)
+        await joined.wait()
         slow.open.set()
         answers = await asyncio.gather(first, second)
         assert len(web.visits) == 1

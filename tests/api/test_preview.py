@@ -236,7 +236,7 @@ async def test_x1_an_x_timeline_is_previewed_with_its_owners_key(tmp_path: Path)
 
 
 async def test_p3_the_service_respects_previews_of_the_command_line_beside_it(tmp_path: Path):
-    delay = 2
+    delay = 6  # it looks once a second
     settings = settings_in(tmp_path, **{"app.source.poll-delay-seconds": {"rss": delay}})
     async with serving(settings) as served, web_of(host=lambda _: feed()) as web:
         source = await watch(served, web.url("host", "/source"))

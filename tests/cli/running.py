@@ -71,6 +71,17 @@ class Web:
         self.visits_to = web.visits_to
 
 
+class Standing(SystemClock):
+    """A clock that stands, so that no feed has something new within a test."""
+
+    def __init__(self):
+        super().__init__()
+        self._now = super().now()
+
+    def now(self):
+        return self._now
+
+
 def hosts():
     held = {"Retry-After": "120"}
     page = ChangingPage("page", every_seconds=86_400)
@@ -90,7 +101,7 @@ def hosts():
 @contextmanager
 def running_web():
     ready, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
-    web = DemoWeb(hosts(), clock=SystemClock())
+    web = DemoWeb(hosts(), clock=Standing())
 
     async def serve():
         async with web:

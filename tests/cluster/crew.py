@@ -25,7 +25,7 @@ class Crew:
 
     url: str
     folder: Path
-    lease_seconds: float = 4
+    lease_seconds: float = 60  # or less, where somebody is to be missed
     delay_seconds: float = 0.0
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 

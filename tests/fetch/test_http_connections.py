@@ -135,9 +135,9 @@ async def test_s6_at_most_so_many_connections_are_open_and_waiting_costs_no_time
         await writer.drain()
 
     # the last two wait longer than a whole visit may take, and each visit has time to spare
-    limits = {"max_connections": 2, "total_timeout_seconds": 2, "connect_timeout_seconds": 2}
+    limits = {"max_connections": 2, "total_timeout_seconds": 5, "connect_timeout_seconds": 5}
     async with serving(counted) as server, visitor(**limits) as client:
-        await asyncio.gather(*(client.get(server.url(f"/{n}")) for n in range(14)))
+        await asyncio.gather(*(client.get(server.url(f"/{n}")) for n in range(28)))
     assert most == 2
 
 
@@ -225,10 +225,10 @@ async def test_h1_a_kept_connection_keeps_no_body():
 async def test_h1_waiting_for_leave_to_be_large_costs_a_source_nothing(monkeypatch):
     monkeypatch.setattr(http, "_MAX_LARGE_BODIES", 1)
     large = answer("200 OK", b"x" * 3_000_000)
-    async with serving(large) as server, visitor(total_timeout_seconds=1) as client:
+    async with serving(large) as server, visitor(total_timeout_seconds=5) as client:
         first = await client.get(server.url("/1"))
         second = asyncio.create_task(client.get(server.url("/2")))
-        await asyncio.sleep(1.5)  # longer than the total
+        await asyncio.sleep(5.5)  # longer than the total
         first.done()
         assert (await second).size == 3_000_000
 

@@ -244,8 +244,9 @@ async def test_k8_every_request_looks_before_it_connects_and_before_it_is_sent(l
         with pytest.raises(Overtaken):
             await client.get(server.url(), turns=turns)
         assert len(server.requests) + len(other.requests) == looks // 2
-        assert server.connections == (looks > 0)
-        assert other.connections == (looks > 4)
+        async with asyncio.timeout(20):  # servers count whoever is connected a moment later
+            while (server.connections, other.connections) != (looks > 0, looks > 4):
+                await asyncio.sleep(0)
 
 
 async def test_p9_a_host_on_hold_is_not_asked():
@@ -258,11 +259,11 @@ async def test_p9_a_host_on_hold_is_not_asked():
 
 
 async def test_n7_waiting_for_a_turn_does_not_count_towards_the_total_time():
-    turns = Turns(wait_seconds=0.6)
+    turns = Turns(wait_seconds=3.5)
     async with (
         serving(answer("200 OK", b"there"), host="127.0.0.2") as other,
         serving(redirect(other.url())) as server,
-        visitor(total_timeout_seconds=0.5) as client,
+        visitor(total_timeout_seconds=3) as client,
     ):
         response = await client.get(server.url(), turns=turns)
     assert response.body == b"there"

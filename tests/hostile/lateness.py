@@ -3,6 +3,7 @@
 import math
 import re
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,6 @@ _STALL_SECONDS = 0.25  # H2
 _MOST_EXCUSED_SECONDS = 0.5  # of a stall, for what is known of the machine but not of the thread
 _TURNS = 500  # a second, of a thread that waits for the interpreter: it looks ten times as often
 _MOST_MISSED = 0.1  # of the polls that are wanted, one a second
-_LOOK_SECONDS = 0.05  # by which looks at the machine may be away from what they tell of
 _STALL = re.compile(
     r"^(\S+) warning \[Loop\] was held up ms=(\d+) worked_ms=(\d+) no_processor_ms=(\d+) "
     r"turns=(\d+)$",
@@ -129,7 +129,7 @@ def starved_seconds(looks: Sequence[Look]) -> float:
 
 def no_processor(looks: Sequence[Look], began: float, ended: float) -> float:
     """Seconds that the service may have stood still for want of a processor."""
-    waited = sum(look.waited for look in _between(looks, began, ended))
+    waited = sum(look.waited for look in _between(looks, began, ended)[1:])
     return min(waited + stolen(looks, began, ended), ended - began)
 
 
@@ -139,5 +139,12 @@ def stolen(looks: Sequence[Look], began: float, ended: float) -> float:
     return seen[-1] - seen[0] if seen else 0.0
 
 
-def _between(looks: Sequence[Look], began: float, ended: float) -> list[Look]:
-    return [look for look in looks if began - _LOOK_SECONDS <= look.at <= ended + _LOOK_SECONDS]
+def _between(looks: Sequence[Look], began: float, ended: float) -> Sequence[Look]:
+    """The last look before, those meanwhile, and the first one after: who looks stalls as well."""
+    first = bisect_right(looks, began, key=_moment)
+    last = bisect_left(looks, ended, key=_moment)
+    return looks[max(first - 1, 0) : last + 1]
+
+
+def _moment(look: Look) -> float:
+    return look.at

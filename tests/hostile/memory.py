@@ -135,14 +135,24 @@ def _stolen() -> float:
 
 
 def _children(pid: int) -> list[int]:
-    """What each of its threads has started; none where it ends while it is looked at."""
+    """What each of its threads has started; none where it ends while it is looked at.
+
+    A child that is not itself yet, but still says what its parent says, has no memory of its own.
+    """
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
                 children = Path(f"/proc/{pid}/task/{thread}/children").read_text()
                 found += map(int, children.split())
-    return found
+    said = _said(pid)
+    return [child for child in found if _said(child) != said]
+
+
+def _said(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def _resident(pid: int) -> float:

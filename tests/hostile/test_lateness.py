@@ -6,7 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.hostile.bystander import QUIET_ROUNDS, Round, Timed
-from tests.hostile.lateness import bystander_faults, stall_faults, starved_seconds
+from tests.hostile.lateness import (
+    bystander_faults,
+    no_processor,
+    stall_faults,
+    starved_seconds,
+    stolen,
+)
 from tests.hostile.memory import Look, Use
 
 NO_USE = Use(0.0, {})
@@ -46,6 +52,14 @@ def test_h2_no_machine_excuses_a_long_stall():
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
     told = "[Loop] was held up ms=3000 worked_ms=9 no_processor_ms=10 turns=9000"
     assert stall_faults(f"{at} warning {told}\n", looks(time.monotonic() - 15, waited=3))
+
+
+def test_a_machine_that_stands_still_has_nobody_look_meanwhile():
+    """The last look before the stall counts, and the first one after it."""
+    seen = [Look(at, NO_USE, 0.1, 0.0, 0.6 * (at > 1)) for at in (0.0, 0.03, 0.7, 1.3, 1.33)]
+    assert stolen(seen, 0.74, 1.25) == pytest.approx(0.6)
+    assert no_processor(seen, 0.74, 1.25) == pytest.approx(0.51)
+    assert no_processor(seen, 0.04, 0.69) == pytest.approx(0.1)
 
 
 def test_what_many_waited_at_once_counts_once():

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import sqlite3
 import subprocess
@@ -293,10 +294,11 @@ async def test_a_server_that_cannot_be_reached_is_one_clear_error(tmp_path: Path
 def test_k5_a_connection_that_fails_to_open_is_closed(tmp_path: Path):
     path = tmp_path / "text.db"
     path.write_text("no database " * 100)
+    gc.collect()  # what others left behind would go meanwhile
     before = len(os.listdir("/proc/self/fd"))
 
     for _ in range(5):
         with pytest.raises(sqlite3.DatabaseError):
             SqliteSession(path)
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before

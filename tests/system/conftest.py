@@ -84,6 +84,7 @@ class Headwater:
 
     async def add(self, url: str, **settings: Any) -> str:
         """Add a source as the command line does, in this process, and answer its id."""
+        settings.setdefault("poll_interval_minutes", 100_000)  # due when a test says so
         wanted = SourceSettings(type=SourceType.RSS, url=url, **settings)
         async with open_app(load_settings(environ={}, cwd=self.folder)) as app:
             now, most = app.clock.now(), app.settings.limits.max_sources_per_user

@@ -14,13 +14,13 @@ from tests.system.conftest import Headwater, feed_site, web_of
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 STATUS = re.compile(r" # (\d{3})$", re.MULTILINE)
-# `curl` tells its status besides; a stream ends after two seconds, and that is no failure
+# `curl` tells its status besides; a stream ends after ten seconds, and that is no failure
 PRELUDE = r"""
 set -euo pipefail
 headwater() { "$PYTHON" -m headwater "$@" 2> /dev/null; }
 curl() {
   local stream=
-  for word in "$@"; do [ "$word" != -N ] || stream="--max-time 2"; done
+  for word in "$@"; do [ "$word" != -N ] || stream="--max-time 10"; done
   command curl $stream -w '%{stderr}\n[%{http_code}]\n' "$@" || [ -n "$stream" ]
 }
 """

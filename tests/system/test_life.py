@@ -92,6 +92,7 @@ async def test_s8_k4_sigterm_lets_a_running_poll_finish_and_stores_it(headwater:
         return feed_site()(request)
 
     asked = asyncio.Event()
+    headwater.configure(shutdown_seconds=50)
     async with web_of(host=slow) as web:
         await headwater.add(web.url("host"))
         headwater.change("UPDATE sources SET requested_at = 1")

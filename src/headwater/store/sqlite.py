@@ -252,7 +252,7 @@ class SqliteDatabase(Database):
         """Whether another process holds the lock."""
         if self._lock is not None:
             return False
-        handle = self._locked()
+        handle = self._locked(fcntl.LOCK_SH)  # two may look at once
         if handle is None:
             return True
         os.close(handle)
@@ -287,10 +287,10 @@ class SqliteDatabase(Database):
                 f"the database {self.path} is damaged ({told}); run `headwater doctor`"
             )
 
-    def _locked(self) -> int | None:
+    def _locked(self, how: int = fcntl.LOCK_EX) -> int | None:
         handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             return None
