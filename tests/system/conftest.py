@@ -124,7 +124,7 @@ class Headwater:
 
     def make_due(self) -> None:
         """Let every source's interval be over."""
-        self.change("UPDATE sources SET last_polled = last_polled - 86400000")
+        self.change("UPDATE sources SET last_polled = 1")
 
     async def health(self) -> tuple[int, Any]:
         return await get(self.port, "/api/health")

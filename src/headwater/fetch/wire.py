@@ -139,8 +139,9 @@ class Wire(Reading, asyncio.Protocol):
 
     def _send(self, question: bytes) -> None:
         self._question = b""
-        if self._check is not None:
-            self._check()
+        check, self._check = self._check, None  # a kept connection keeps nobody's visit
+        if check is not None:
+            check()
         self._quiet_by = self._loop.time() + self._bounds.read_seconds
         self._write(question if self._secured is None else self._secured.seal(question))
 
