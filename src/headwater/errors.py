@@ -115,7 +115,7 @@ class KeyRetired(SecretError):
 class FetchError(HeadwaterError):
     """Whatever a source does to us.
 
-    `status` and `size` are those of its answer, where there was one.
+    `status` and `size` are those of its answer, where one was read to its end.
     """
 
     status: int | None = None

@@ -115,7 +115,6 @@ async def test_a_long_history_of_a_source_is_not_read_to_show_it(
         await page(store, PODCAST, FIRST)
         await store.polls.newest("s2", limit=3)
         await store.polls.newest_of_each(["s2", "s3"], limit=3)
-        await store.polls.since("s2", 0)
 
     for plan in await plans(store, look, monkeypatch):
         assert "polls_pkey" not in plan, plan  # everybody's polls

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tests.cluster.web import Asked, Web, a_web
 from tests.postgres import PostgresServer
 
 HOSTS = [f"127.30.0.{n}" for n in range(1, 41)]
-_LAST_QUESTIONS_SECONDS = 2.0
+_FIRST_TURN_SECONDS = 0.5
 LOST = "[Cluster] shards were taken over by other workers"
 
 
@@ -73,7 +74,7 @@ class Stage:
     in_flight: int | None = None
     struck_at: float = 0.0
     victim: bytes = b""  # what it calls itself
-    woke_up: bool = False
+    woke_at: float = inf
     begun: frozenset[str] = frozenset()  # URLs it polled then, wherever its question was
     stored: frozenset[str] = frozenset()  # URLs, when it happened
     shards: Collection[int] = ()  # that somebody else must take over
@@ -152,33 +153,34 @@ class Stage:
     def _left_in_flight(self) -> int:
         """How many URLs a victim had asked for and not stored when it happened.
 
-        The web may have read its last questions a moment later. What it asks when it wakes up
-        again is not among them, but for questions that were on their way: a loop that is stopped
-        sends some of what was written in the turn when it goes on.
+        The web may have read its last questions a moment later.
         """
         if not self.victim:
             return 0
         asked = {
-            f"{host}:{self.web.port}{one.path}"
+            self._url(host, one)
             for host, all_ in self.web.asked.items()
             for one in all_
-            if self.victim in one.by and not (self.woke_up and self._is_late(one))
+            if self.victim in one.by and (one.began < self.woke_at or self._was_sent(host, one))
         }
-        return len((asked | self.begun) - self.stored)
+        return len(asked - self.stored)
 
-    def _is_late(self, asked: Asked) -> bool:
-        return asked.began > self.struck_at + _LAST_QUESTIONS_SECONDS
+    def _was_sent(self, host: str, one: Asked) -> bool:
+        """Whether a question of who woke up again was on its way before.
+
+        A loop that is stopped sends what was written in that turn when it goes on.
+        """
+        in_time = self.woke_at <= one.began < self.woke_at + _FIRST_TURN_SECONDS
+        return in_time and self.victim in one.by and self._url(host, one) in self.begun
+
+    def _url(self, host: str, one: Asked) -> str:
+        return f"{host}:{self.web.port}{one.path}"
 
     def _too_soon(self, host: str) -> int:
         """How often a host was asked before its delay was over."""
         delay = self.delays.get(host, self.crew.delay_seconds)
-        on_their_way = [
-            one
-            for one in self.web.asked[host]
-            if f"{host}:{self.web.port}{one.path}" in self.begun and self._is_late(one)
-            if self.victim in one.by
-        ]
-        return sum(pause < delay for pause in self.web.pauses(host, on_their_way))
+        sent = [one for one in self.web.asked[host] if self._was_sent(host, one)]
+        return sum(pause < delay for pause in self.web.pauses(host, sent))
 
     def _take_over_seconds(self) -> float | None:
         """From the failure until the last shard that was left behind was polled again."""
@@ -333,11 +335,11 @@ async def slept(url: str, folder: Path) -> Record:
             return await number(app, buried) == 0 and await number(app, others) > 20
 
         await until(goes_on, "nobody took over")
-        slept_seconds = time.monotonic() - stage.struck_at
-        stage.woke_up = True
+        stage.woke_at = time.monotonic()
         sleeper.send_signal(signal.SIGCONT)
         await until(lambda: LOST in stage.crew.log(0).read_text(), "the sleeper did not notice")
         await stage.all_stored()
+        slept_seconds = stage.woke_at - stage.struck_at
         stage.begun = longer_than(slept_seconds, stage.crew.log(0).read_text())
         return await stage.record("lease 4 s; it woke up again")
 

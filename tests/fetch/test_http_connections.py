@@ -13,9 +13,10 @@ from headwater.errors import (
     ConnectFailed,
     FetchError,
     LocalFault,
+    Overtaken,
 )
 from headwater.fetch import connect, http
-from tests.fetch.loopback import answer, redirect, serving, visit, visitor
+from tests.fetch.loopback import Turns, answer, redirect, serving, visit, visitor
 
 
 async def test_n11_a_connection_is_kept_for_the_next_visit():
@@ -332,6 +333,21 @@ async def test_f1_a_proxy_that_opens_no_tunnel_is_told_apart(status, error):
             await client.get("https://news.example.org/feed")
         assert type(caught.value) is error
         assert proxy.requests[0].startswith(b"CONNECT news.example.org:443 ")
+
+
+@pytest.mark.parametrize("url", ["https://news.example.org/feed", "http://news.example.org/feed"])
+async def test_k8_a_proxy_is_asked_for_nothing_that_is_somebody_elses(url):
+    turns = Turns()
+    turns.looks_left = 1
+    async with serving() as proxy:
+        async with visitor(proxy=proxy.origin) as client:
+            with pytest.raises(Overtaken):
+                await client.get(url, turns=turns)
+        async with asyncio.timeout(20):
+            while not proxy.connections:
+                await asyncio.sleep(0)
+            await proxy.settled()
+        assert proxy.requests == []
 
 
 def descriptors():

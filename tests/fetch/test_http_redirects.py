@@ -239,14 +239,16 @@ async def test_k8_every_request_looks_before_it_connects_and_before_it_is_sent(l
     async with (
         serving(redirect("/more"), answer(), host="127.0.0.2") as other,
         serving(redirect("/b"), redirect(other.url())) as server,
-        visitor() as client,
     ):
-        with pytest.raises(Overtaken):
-            await client.get(server.url(), turns=turns)
-        assert len(server.requests) + len(other.requests) == looks // 2
+        async with visitor() as client:
+            with pytest.raises(Overtaken):
+                await client.get(server.url(), turns=turns)
         async with asyncio.timeout(20):  # servers count whoever is connected a moment later
             while (server.connections, other.connections) != (looks > 0, looks > 4):
                 await asyncio.sleep(0)
+            await server.settled()
+            await other.settled()
+        assert len(server.requests) + len(other.requests) == looks // 2
 
 
 async def test_p9_a_host_on_hold_is_not_asked():

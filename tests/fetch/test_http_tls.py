@@ -303,18 +303,25 @@ async def test_n10_a_body_without_length_is_whole_only_after_a_goodbye(
 
 @pytest.mark.parametrize("looks", range(2))
 async def test_k8_a_question_that_waits_for_the_handshake_may_not_be_asked_after_it(
-    tmp_path, authority, trusting, looks
+    tmp_path, authority, trusting, looks, monkeypatch
 ):
+    def seal(self, data):
+        sealed.append(data)
+        return real(self, data)
+
+    sealed: list[bytes] = []
+    real = tls_module.Secured.seal
+    monkeypatch.setattr(tls_module.Secured, "seal", seal)
     turns = Turns()
     turns.looks_left = looks
     tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
     async with serving(answer(), tls=tls) as server, visitor(tls=trusting) as client:
         with pytest.raises(Overtaken):
             await client.get(server.url(), turns=turns)
-        await server.settled()
-        assert server.requests == []
+        assert sealed == []
         turns.looks_left = 2
         assert (await client.get(server.url(), turns=turns)).status == 200
+        assert len(sealed) == len(server.requests) == 1
 
 
 def sock_shutdown(sock):

@@ -137,7 +137,7 @@ def _stolen() -> float:
 def _children(pid: int) -> list[int]:
     """What each of its threads has started; none where it ends while it is looked at.
 
-    A child that is not itself yet, but still says what its parent says, has no memory of its own.
+    A child that just began and still says what its parent says has no memory of its own yet.
     """
     found: list[int] = []
     with contextlib.suppress(OSError):
@@ -146,13 +146,20 @@ def _children(pid: int) -> list[int]:
                 children = Path(f"/proc/{pid}/task/{thread}/children").read_text()
                 found += map(int, children.split())
     said = _said(pid)
-    return [child for child in found if _said(child) != said]
+    return [child for child in found if _said(child) != said or _age_seconds(child) > 1]
 
 
 def _said(pid: int) -> bytes:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
+
+
+def _age_seconds(pid: int) -> float:
+    with contextlib.suppress(OSError, IndexError):
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / _TICKS
+    return 0.0
 
 
 def _resident(pid: int) -> float:

@@ -18,7 +18,7 @@ from headwater.fetch.address import Allowed, refusal
 from headwater.fetch.names import Names
 from headwater.fetch.reading import Bounds
 from headwater.fetch.tls import Secured, Trust
-from headwater.fetch.wire import Wire
+from headwater.fetch.wire import Check, Wire
 from headwater.rules.urls import WebUrl
 
 _KEEP_ALIVE_SECONDS = 5.0  # for the next source of the same lane
@@ -99,10 +99,13 @@ class Connector:
                 return wire
         return None
 
-    async def open(self, url: WebUrl, until: Deadlines) -> Wire:
-        """A new connection; who is connected to was judged (N4)."""
+    async def open(self, url: WebUrl, until: Deadlines, check: Check = None) -> Wire:
+        """A new connection; who is connected to was judged (N4).
+
+        `check` is looked at before a proxy is asked to connect (K8).
+        """
         if self._proxy is not None:
-            return await self._open_by_proxy(url, self._proxy, until)
+            return await self._open_by_proxy(url, self._proxy, until, check)
         wire = await self._connect(url)
         self.busy.add(wire)
         return wire
@@ -179,7 +182,9 @@ class Connector:
                 self._trust = await asyncio.to_thread(Trust, self._tls)
             return self._trust
 
-    async def _open_by_proxy(self, url: WebUrl, proxy: Proxy, until: Deadlines) -> Wire:
+    async def _open_by_proxy(
+        self, url: WebUrl, proxy: Proxy, until: Deadlines, check: Check
+    ) -> Wire:
         try:
             wire = await self._connect(proxy.url)
         except OSError as error:
@@ -195,6 +200,7 @@ class Connector:
                 shaken_by=until.connected_by,
                 over_at=until.connected_by,
                 head_only=True,
+                check=check,
             )
             if not 200 <= wire.status < 300:
                 raise ProxyFault("it opens no tunnel", wire.status)

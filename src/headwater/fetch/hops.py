@@ -2,11 +2,12 @@
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from headwater.errors import BadRedirect, BadUrl
+from headwater.fetch.wire import Check
 from headwater.rules.urls import WebUrl, follow, masked
 
 _OF_ORIGIN = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -28,7 +29,7 @@ class Visit:
     first: WebUrl
     headers: Mapping[str, str]
     seconds_left: float  # of the total; waiting for a turn or a free connection costs nothing
-    check: Callable[[], None] | None = None  # raises where nothing more may be asked (K8)
+    check: Check = None
     seen: set[WebUrl] = field(default_factory=set)  # what has redirected us
 
 

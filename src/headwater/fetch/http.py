@@ -1,7 +1,7 @@
 """The only door to the network: one client with limits, redirects by hand, and our errors (N1)."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import lru_cache
 from math import inf
@@ -30,7 +30,7 @@ from headwater.fetch.limits import Limits
 from headwater.fetch.names import Names, SystemNames, is_literal
 from headwater.fetch.reading import Bounds
 from headwater.fetch.response import Response, check_status, retry_after_seconds
-from headwater.fetch.wire import REDIRECTS, Wire
+from headwater.fetch.wire import REDIRECTS, Check, Wire
 from headwater.fetch.wire_errors import Lost
 from headwater.rules.urls import WebUrl, masked, parse_url
 
@@ -229,7 +229,7 @@ class Client:
                 if not wire.is_silent:
                     raise
         with Deadline(self._loop, until.connected_by):
-            wire = await connector.open(url, until)
+            wire = await connector.open(url, until, visit.check)
         return await _exchange(connector, wire, question, until, visit.check)
 
     async def _body(self, visit: Visit, wire: Wire) -> tuple[bytes, Place | None]:
@@ -274,7 +274,7 @@ async def _exchange(
     wire: Wire,
     question: bytes,
     until: Deadlines,
-    check: Callable[[], None] | None,
+    check: Check,
 ) -> Wire:
     shaken_by, over_at = until
     try:

@@ -19,6 +19,9 @@ _LARGE_PIECES = 0.875  # of what is read is body, where its pieces are large
 _NO_BODY = frozenset({101, 204, 205, 304, *REDIRECTS})
 
 
+Check = Callable[[], None] | None  # raises Overtaken if nothing more may be asked (K8)
+
+
 class Wire(Reading, asyncio.Protocol):
     """A connection to one host, over which questions are asked."""
 
@@ -42,7 +45,7 @@ class Wire(Reading, asyncio.Protocol):
         self._wire_bytes = 0  # as they came, sealed or not
         self._said_bytes = 0  # what they say
         self._question = b""
-        self._check: Callable[[], None] | None = None
+        self._check: Check = None
 
     @property
     def is_silent(self) -> bool:
@@ -66,12 +69,12 @@ class Wire(Reading, asyncio.Protocol):
         shaken_by: float,
         over_at: float,
         head_only: bool = False,
-        check: Callable[[], None] | None = None,
+        check: Check = None,
     ) -> None:
         """Send a question and wait until there is as much of the answer as is wanted.
 
-        With `is_waiting` set, that is the start of a large body: `grow` reads on. `check` raises
-        Overtaken if the question must not be asked any more: hands are shaken for a while (K8).
+        With `is_waiting` set, that is the start of a large body: `grow` reads on. `check` is
+        looked at when the question is sent: hands are shaken for a while.
         """
         if self.questions:
             self._clear()

@@ -39,14 +39,6 @@ class Polls:
         """The last polls of each of these sources, newest first, all in one query."""
         return await self._database.read(lambda s: _newest_of_each(s, source_ids, limit))
 
-    async def since(self, source_id: str, poll_id: int, *, limit: int = 1) -> Sequence[PollRecord]:
-        """The polls of a source behind a given one, newest first."""
-        sql = f"""SELECT {_COLUMNS} FROM polls
-            WHERE id > :id AND {newest_first(":source")} LIMIT :limit"""
-        params = {"source": source_id, "id": poll_id, "limit": limit}
-        rows = await self._database.read(lambda s: s.fetch(sql, params))
-        return [_record_from(row) for row in rows]
-
     async def of_sources(self, source_ids: Sequence[str], *, since: int) -> Sequence[PollRecord]:
         """The polls of these sources behind a given one, oldest first."""
         return await self._database.read(lambda s: _of_sources(s, source_ids, since))
