@@ -1,5 +1,6 @@
 """Help, global options, exit codes, and errors in one line."""
 
+import asyncio
 import sqlite3
 
 import pytest
@@ -175,9 +176,10 @@ def test_errors_from_a_group_are_one_line(cli, monkeypatch):
     assert cli.fails("list", code=2) == "the first of them"
 
 
-def test_an_interrupt_is_quiet(cli, monkeypatch):
+@pytest.mark.parametrize("what", [KeyboardInterrupt, asyncio.CancelledError])
+def test_an_interrupt_is_quiet(cli, monkeypatch, what):
     def interrupt(**_):
-        raise KeyboardInterrupt
+        raise what
 
     monkeypatch.setattr("headwater.cli.invocation.load_settings", interrupt)
     said = cli("list")

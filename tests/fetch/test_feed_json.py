@@ -1,6 +1,7 @@
 """JSON Feed documents, odd ones too (R1, M4)."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,24 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
+
+
+@pytest.mark.parametrize(
+    ("value", "date"),
+    [
+        ("1771228800", datetime(2026, 2, 16, 8, tzinfo=UTC)),
+        ("1771228800000", datetime(2026, 2, 16, 8, tzinfo=UTC)),
+        ("12", None),
+        ("1e400", None),
+        ("9" * 5000, None),
+        ("true", None),
+    ],
+)
+def test_r2_a_date_may_be_a_number_of_seconds(value, date):
+    (entry,) = entries(f'{{"id": "a", "date_published": {value}}}')
+    assert entry.published_at == date
+
+
 KEYS = ("id", "title", "url", "content_html", "content_text", "authors", "author", "date_published")
 
 

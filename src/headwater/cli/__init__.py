@@ -1,5 +1,6 @@
 """The command line: every command reads input, calls one operation and shows the answer."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _let_go_of_output()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):  # Ctrl-C twice may end as the latter
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever happens, a person gets one line (H4)
         code = _told(error)

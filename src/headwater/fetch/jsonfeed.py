@@ -39,8 +39,8 @@ def _constant(_: str) -> None:
     """NaN and Infinity are no values."""
 
 
-# A number is kept as it stood in the document, however long; only ids may be one. Of all types that
-# nothing else in a document has, bytes are the smallest (H1).
+# A number is kept as it stood in the document, however long; only ids and dates may be one. Of all
+# types that nothing else in a document has, bytes are the smallest (H1).
 _DECODER = json.JSONDecoder(
     parse_int=str.encode, parse_float=str.encode, parse_constant=_constant, strict=False
 )
@@ -207,7 +207,10 @@ def _id(value: object) -> str | None:
 
 
 def _date(value: object) -> datetime | None:
-    return parse_date(value) if type(value) is str else None
+    """When it was; some say it in seconds since 1970, which are no text."""
+    if isinstance(value, bytes):
+        value = value.decode()
+    return parse_date(value) if isinstance(value, str) else None
 
 
 def _author(item: dict[str, Any]) -> str | None:
