@@ -1,22 +1,43 @@
-# Everything a newcomer needs: `make run`, `make test`. Python 3.11 or newer is all it takes.
+# Start with `make run` and `make test`. Only Python 3.11 or newer is required.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check bench bench-check scores lock clean
+# Test processes read modules that another one compiled; compiling in each takes three times as long
+unexport PYTHONDONTWRITEBYTECODE
+# Twice as many workers as cores (tests/conftest.py: many tests wait), whole modules per worker (their
+# fixtures are expensive), in the order of tests/conftest.py (xdist's own leaves long modules for the
+# end). ARGS adds options: make test ARGS="tests/rules -x"
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
+
+.PHONY: run test test-all test-seeds test-pythons lint check bench bench-check scores lock clean
 
 run: $(VENV)/.runtime
 	$(BIN)/headwater serve
 
+# Everything that needs only Python and a few minutes
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not slow" $(ARGS)
 
-check: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+# Everything: also a browser, the corpus, real clusters, killed processes, long fuzzing
+test-all: $(VENV)/.dev
+	$(PYTEST) $(ARGS)
+
+# The simulation with 1,000 seeds, part of test-all: about two minutes on two cores
+test-seeds: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto tests/simulation/test_seeds.py $(ARGS)
+
+# The quick tests on every other Python of this machine that the package supports
+test-pythons: $(VENV)/.dev
+	.ci/other-pythons
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+
+check: lint test
 
 # One case: make bench ONLY=tls ROUNDS=3; with flame graphs in bench/out: make bench PROFILE=1
 bench: $(VENV)/.dev
@@ -28,7 +49,7 @@ bench-check: $(VENV)/.dev
 scores: $(VENV)/.dev
 	$(BIN)/python -m bench.scores
 
-# Pins every dependency with its hashes; says nothing of where packages come from.
+# Pins every dependency with its hashes, without naming a package index.
 lock: $(VENV)/.dev
 	$(PIP) install pip-tools
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url \
@@ -39,11 +60,12 @@ lock: $(VENV)/.dev
 		--constraint requirements/runtime.txt --output-file requirements/dev.txt pyproject.toml
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out
+	rm -rf $(VENV) .venv-* build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headwater needs Python 3.11 or newer")'
+	@echo "Installing Headwater and its libraries into $(VENV): about half a minute."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --no-deps --require-hashes --requirement requirements/runtime.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .

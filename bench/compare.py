@@ -1,11 +1,10 @@
-"""Our whole path under several interpreters, or of several versions, round by round in one run.
+"""Compares the whole poll path of several interpreters or versions in alternating rounds.
 
     python -m bench.compare 304 plain=.venv/bin/python debian=/tmp/env/bin/python
     python -m bench.compare new before=.venv/bin/python:/tmp/before/src now=.venv/bin/python:src
 
-Each is a name, an interpreter whose environment has what we need, and, after a colon, where the
-package is taken from. The first is what the others are held against: a busy machine slows down all
-of them alike.
+Each argument is a name, an interpreter whose environment has our dependencies, and, after a colon,
+the folder of the package. The first is the baseline: load on the machine slows down all of them.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from bench import cases, machine, postgres
 from bench.polling import run_case
 from bench.results import table
 
-_WAYS = (
+_PROGRAMS = (
     "ours, SQLite",
     "ours, PostgreSQL",
     "ours, SQLite, two cores",
@@ -39,31 +38,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("case", choices=["304", "bytes", "tls", "tls12", "new"])
     parser.add_argument("subjects", nargs="+", help="name=interpreter[:folder of the package]")
-    known = "; ".join(_WAYS)
+    known = "; ".join(_PROGRAMS)
     parser.add_argument(
-        "--way", choices=_WAYS, default=_WAYS[0], metavar="WAY", help=f"in quotes, one of: {known}"
+        "--program",
+        choices=_PROGRAMS,
+        default=_PROGRAMS[0],
+        metavar="PROGRAM",
+        help=f"in quotes, one of: {known}",
     )
     parser.add_argument("--rounds", type=int, default=15, help="15 unless you say otherwise")
     parser.add_argument("--feeds", type=int, help="instead of the case's own number")
     options = parser.parse_args(arguments)
     machine.end_cleanly()
     case = cases.MAKERS[options.case](lambda number: options.feeds or number)
-    way = next((way for way in case.ways if way.name == options.way), None)
-    if way is None:
-        parser.error(f"{options.case} is not measured as: {options.way}")
+    program = next((program for program in case.programs if program.name == options.program), None)
+    if program is None:
+        parser.error(f"{options.case} is not measured as: {options.program}")
     try:
-        ways = [_way(way, subject) for subject in options.subjects]
+        programs = [_program_of(program, subject) for subject in options.subjects]
     except ValueError as error:
         parser.error(str(error))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         figures = run_case(
-            replace(case, ways=ways), options.rounds, folder, postgres.on_demand(stack)
+            replace(case, programs=programs), options.rounds, folder, postgres.on_demand(stack)
         )
-    print(table({case.name: f"{case.title}: {way.name}"}, figures, ways[0].name))
+    print(table({case.name: f"{case.title}: {program.name}"}, figures, programs[0].name))
 
 
-def _way(way: cases.Way, subject: str) -> cases.Way:
+def _program_of(program: cases.Program, subject: str) -> cases.Program:
     name, _, place = subject.partition("=")
     python, _, source = place.partition(":")
     if not name.isalnum() or not python:
@@ -71,7 +74,7 @@ def _way(way: cases.Way, subject: str) -> cases.Way:
     if shutil.which(python) is None:
         raise ValueError(f"{subject}: there is no interpreter {python}")
     path = os.pathsep.join([str(Path(source or _SOURCE).resolve()), os.getcwd()])
-    return replace(way, name=name, python=python, environ={"PYTHONPATH": path})
+    return replace(program, name=name, python=python, environ={"PYTHONPATH": path})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The documents that are polled: twenty entries each, other ones in every generation."""
+"""The feeds that are polled: twenty entries each, new ones in every generation."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -19,13 +19,13 @@ def address(index: int) -> str:
 
 
 def url(index: int, kind: str, port: int, scheme: str = "http", hosts: int | None = None) -> str:
-    """Where the feed of a kind is: every one on a host of its own, unless there are fewer."""
+    """The URL of a feed of a kind: every one on a separate host, unless there are fewer."""
     host = address(index if hosts is None else index % hosts)
     return f"{scheme}://{host}:{port}/{kind}/{index}.xml"
 
 
 def document(index: int, generation: int, now: datetime, entries: int = ENTRIES) -> bytes:
-    """The feed of a host; later generations bring later entries only."""
+    """The feed of a host; later generations have later entries only."""
     host = address(index)
     newest = now - _BEGINNING + generation * _STEP
     items = "".join(_item(host, generation, n, newest) for n in range(entries))

@@ -1,4 +1,4 @@
-"""How cost grows: with sources, hosts, entries per feed, and posts that are there already.
+"""Growth of costs with sources, hosts, entries per feed, and stored posts.
 
     python -m bench.growth [--only sources,hosts,entries,posts] [--most 1000000] [--rounds 3]
 
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench import bulk, charts, machine, tick, tools
+from bench import bulk_rows, charts, external_tools, machine, tick
 from bench.feeds import ENTRIES
-from bench.measured import Measured
-from bench.sites import open_site
+from bench.measured_process import Measured
+from bench.polled_site import open_site
 from headwater.app import open_app
 from headwater.settings import load_settings
-from headwater.store.rows import to_ms
+from headwater.store.row_mapping import to_ms
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 FEEDS = 500  # due in every round
@@ -30,14 +30,14 @@ _KINDS = {"still": "no change (304)", "new": "new entries"}
 
 @dataclass(frozen=True)
 class Point:
-    """One place on a chart: what a round of polls is like there."""
+    """One point of a chart: the parameters of its rounds of polls."""
 
     x: int
     feeds: int = FEEDS
     hosts: int = FEEDS
     entries: int = ENTRIES
-    sources: int = 0  # that are there and not due
-    posts: int = 0  # that are there already
+    sources: int = 0  # that exist and are not due
+    posts: int = 0  # that are stored already
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Growth:
 
 
 def growths(most: int) -> Mapping[str, Growth]:
-    """All charts; `most` bounds what is stored beforehand."""
+    """All charts; `most` limits what is stored beforehand."""
     powers = [10**n for n in range(3, 8) if 10**n <= most]
     return {
         "sources": Growth(
@@ -73,7 +73,7 @@ def growths(most: int) -> Mapping[str, Growth]:
 
 
 def measure(point: Point, kind: str, rounds: int, folder: Path) -> dict[str, float]:
-    """Polls per second of CPU, and milliseconds of a tick's CPU, with everything verified."""
+    """Polls per second of CPU, and milliseconds of a tick's CPU, with all counts verified."""
     path = folder / "bench.db"
     with open_site(folder, kind, point.feeds, entries=point.entries) as site:
         asyncio.run(_fill(path, point))
@@ -85,32 +85,32 @@ def measure(point: Point, kind: str, rounds: int, folder: Path) -> dict[str, flo
             "feeds": point.feeds,
             "hosts": point.hosts,
         }
-        command = [sys.executable, "-m", "bench.subjects.ours"]
+        command = [sys.executable, "-m", "bench.programs.headwater_polls"]
         ticks = []
         with Measured(command, config, cores=[machine.CLIENT_CORE]) as measured:
             for number in range(rounds + 1):
                 if number > 0 and kind == "new":
                     site.publish()
                 measured.round(keep=number > 0)
-                ticks.append(float(measured.ask("tick_ms")))
+                ticks.append(float(measured.run_step("tick_ms")))
             counts = measured.counts()
         times = rounds + 1 if kind == "new" else 1
         assert counts["posts"] == point.posts + point.feeds * point.entries * times, counts
         assert counts["polls"] == point.feeds * (rounds + 1), counts
         assert counts["failing"] == 0, counts
-        assert site.server.answers(counts["polls"]).total() == counts["polls"]
+        assert site.server.responses(counts["polls"]).total() == counts["polls"]
     return {"polls": 1000 / median(measured.cpu_ms), "tick": min(ticks[1:])}
 
 
 async def _fill(path: Path, point: Point) -> None:
-    """Put into the database what is to be there before the first poll."""
+    """Fill the database before the first poll."""
     if point.sources:
         await tick.fill(path, point.sources)
     if point.posts:
         options = {"app.database-url": f"sqlite:///{path}"}
         async with open_app(load_settings(options=options, environ={})) as app:
-            now = to_ms(app.clock.now()) or 0
-        await asyncio.to_thread(bulk.add_posts, path, point.posts, point.feeds, now)
+            now = to_ms(app.clock.now())
+        await asyncio.to_thread(bulk_rows.add_posts, path, point.posts, point.feeds, now)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -121,11 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
     machine.end_cleanly()
-    tools.OUT.mkdir(exist_ok=True)
+    external_tools.OUT.mkdir(exist_ok=True)
     for name in options.only.split(","):
         growth = growths(options.most)[name]
         found = series(growth, options.rounds)
-        (tools.OUT / f"growth-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+        (external_tools.OUT / f"growth-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
         draw(name, growth, found)
 
 

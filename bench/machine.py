@@ -1,4 +1,4 @@
-"""The machine under measurement: cores, and what processes with all their children take of it."""
+"""The measured machine: cores, and the CPU and memory of process trees."""
 
 import os
 import signal
@@ -15,25 +15,25 @@ _SCHED_CLOCK = 2  # of a process: all its threads, in nanoseconds
 
 
 def end_cleanly() -> None:
-    """Let a signal end this program as an error would: what it started is stopped."""
+    """Convert a signal into an exception, so that started processes are stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
 
 
 def cores() -> list[int]:
-    """The cores that there are for us."""
+    """The usable cores."""
     return sorted(os.sched_getaffinity(os.getppid()) | os.sched_getaffinity(0))
 
 
 def pin_tree(root: int, to: Sequence[int]) -> None:
-    """Keep a process, its children and all their threads on some cores."""
+    """Pin a process, its children and all their threads to some cores."""
     for pid in tree(root):
-        with suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # ended in the meantime
             for task in os.listdir(f"/proc/{pid}/task"):
                 os.sched_setaffinity(int(task), to)
 
 
 def cpu_seconds(roots: Iterable[int]) -> float:
-    """CPU that processes and their children have taken so far, ended ones included."""
+    """CPU that processes and their children have used so far, ended ones included."""
     total = 0.0
     for root in roots:
         for pid in tree(root):
@@ -44,7 +44,7 @@ def cpu_seconds(roots: Iterable[int]) -> float:
 
 
 def memory_mb(root: int) -> float:
-    """Memory of a process and its children; what they share is counted once."""
+    """Memory of a process and its children; shared memory is counted once."""
     total = 0
     for pid in tree(root):
         with suppress(OSError):
@@ -54,7 +54,7 @@ def memory_mb(root: int) -> float:
 
 
 def tree(root: int) -> list[int]:
-    """A process and all that descend from it."""
+    """A process and all its descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -67,5 +67,5 @@ def tree(root: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of a process behind its name: state, parent, ..."""
+    """The fields of a process after its name: state, parent, ..."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()

@@ -16,8 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from bench import feeds, machine, tick
+from bench.polled_site import free_port, open_site
 from bench.results import Figure, table
-from bench.sites import free_port, open_site
 from headwater.app import open_app
 from headwater.model import Source, SourceType
 from headwater.settings import load_settings
@@ -28,7 +28,7 @@ _READY_SECONDS = 120.0
 
 def figures(rounds: int, scale: Callable[[int], int], folder: Path) -> list[Figure]:
     """Memory of the whole process tree, in MB."""
-    del rounds  # memory does not waver
+    del rounds  # memory hardly varies
     found = []
     for total in (100_000, 1_000):
         count = scale(total)
@@ -37,8 +37,8 @@ def figures(rounds: int, scale: Callable[[int], int], folder: Path) -> list[Figu
     return found
 
 
-def _figure(way: str, megabytes: float) -> Figure:
-    return Figure("memory", way, "MB", (megabytes,))
+def _figure(program: str, megabytes: float) -> Figure:
+    return Figure("memory", program, "MB", (megabytes,))
 
 
 def idle(total: int, folder: Path) -> float:
@@ -51,7 +51,7 @@ def idle(total: int, folder: Path) -> float:
 
 
 def in_flight(lanes: int, folder: Path) -> float:
-    """A service that waits for answers of so many hosts at once."""
+    """A service that waits for responses of this many hosts at once."""
     url = f"sqlite:///{folder / 'lanes.db'}"
     with open_site(folder, "slow", lanes, own=True) as site:
         asyncio.run(_fill_slow(url, lanes, site.port))

@@ -1,4 +1,4 @@
-"""nginx as the web that is polled: every host an address of its own, files from a folder."""
+"""nginx as the polled web: every host has a separate address, files from a folder."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from pathlib import Path
 from bench import feeds
 
 _READY_SECONDS = 60.0
-_COUNT_SECONDS = 5.0  # within which an answer is in the log
+_COUNT_SECONDS = 5.0  # seconds until a response is in the log
 _CONFIG = """
 daemon off;
 {user}
@@ -45,18 +45,18 @@ _SERVER = """
 
 
 class Nginx:
-    """A running nginx and how many requests it has answered, by status."""
+    """A running nginx and the number of its responses by status."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "access.log"
         self._read = 0
 
-    def answers(self, at_least: int) -> Counter[str]:
-        """The answers since the last call, once there are as many as expected."""
+    def responses(self, at_least: int) -> Counter[str]:
+        """The responses since the last call, once there are as many as expected."""
         found: Counter[str] = Counter()
         deadline = time.monotonic() + _COUNT_SECONDS
         while True:
-            time.sleep(0.05)  # longer than lines stay in nginx
+            time.sleep(0.05)  # longer than nginx buffers log lines
             with self._log.open() as log:
                 log.seek(self._read)
                 text = log.read()

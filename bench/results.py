@@ -1,4 +1,4 @@
-"""Figures, and the one table that shows them."""
+"""Figures, and the table that shows them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,10 +7,10 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Figure:
-    """What one way of one case took: values per round, in ms of CPU per poll unless it says so."""
+    """The result of one program of a case: per round, by default ms of CPU per poll."""
 
     case: str
-    way: str
+    program: str
     unit: str
     values: tuple[float, ...]
     rates: tuple[float, ...] = ()  # polls per second
@@ -19,31 +19,31 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """The middle of the rounds."""
+        """The median of the rounds."""
         return median(self.values)
 
     @property
     def least(self) -> float:
-        """The round that was disturbed the least."""
+        """The least disturbed round."""
         return min(self.values)
 
     @property
     def rate(self) -> float | None:
-        """The middle of the rounds, in polls per second."""
+        """The median of the rounds, in polls per second."""
         return median(self.rates) if self.rates else None
 
     def as_json(self) -> dict[str, object]:
-        """Everything, for the file."""
+        """All values, for the JSON file."""
         return {**asdict(self), "median": self.median, "least": self.least, "rate": self.rate}
 
 
 def ratio(figure: Figure, base: Figure) -> float:
-    """How many times the base's cost; rounds are compared in pairs where both have them."""
+    """The ratio to the cost of the base; rounds are compared in pairs if both have them."""
     return _by_round(figure.values, base.values)
 
 
 def rate_ratio(figure: Figure, base: Figure) -> float:
-    """How many times the base's polls per second, compared in the same way."""
+    """The ratio to the base's polls per second, compared in the same way."""
     return _by_round(figure.rates, base.rates)
 
 
@@ -54,14 +54,14 @@ def _by_round(mine: Sequence[float], others: Sequence[float]) -> float:
 
 
 def table(titles: Mapping[str, str], figures: Sequence[Figure], base: str = "ours") -> str:
-    """One table in Markdown; the first way of every case is what the others are held against."""
-    rows = [("case", "way", "median", "least", "polls/s", f"times {base}")]
+    """One table in Markdown; the first program of every case is the baseline."""
+    rows = [("case", "program", "median", "least", "polls/s", f"times {base}")]
     for case, title in titles.items():
         found = [figure for figure in figures if figure.case == case]
         rows += [
             (
                 title if position == 0 else "",
-                " · ".join(part for part in (figure.way, figure.note) if part),
+                " · ".join(part for part in (figure.program, figure.note) if part),
                 f"{_short(figure.median)} {figure.unit}",
                 "" if figure.quoted else _short(figure.least),
                 "" if figure.rate is None else f"{figure.rate:,.0f}",
@@ -84,7 +84,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
 
 
 def _short(value: float) -> str:
-    """Three figures that matter."""
+    """Three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.{1 if value >= 10 else 2 if value >= 1 else 3}f}"

@@ -1,9 +1,9 @@
-"""Everything that is measured, beside its peers: one table, and all of it as JSON.
+"""Runs all polling benchmarks, with other programs: one table, and all figures as JSON.
 
     python -m bench [--only 304,tls] [--rounds N] [--scale 0.2] [--flame] [--document]
 
-Every way of a case runs in a process of its own, pinned to one core, with its database; the web
-that is polled has the other. The figures are medians of rounds that take turns.
+Every program of a case runs in a separate process, pinned to one core, with its database;
+the polled web has the other core. The figures are medians of alternating rounds.
 """
 
 import argparse
@@ -18,25 +18,25 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from bench import cases, goals, machine, memory, postgres, tick, tools
+from bench import cases, external_tools, goals, machine, memory, postgres, tick
 from bench.polling import WrongCount, run_case
 from bench.results import Figure, table
 
 _PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 _MARKS = ("<!-- figures -->", "<!-- end of figures -->")
 _OTHERS: dict[str, tuple[str, Callable[[int, Callable[[int], int], Path], list[Figure]]]] = {
-    "tick": ("finding what is due, 100 of many", tick.figures),
+    "tick": ("finding 100 due sources of many", tick.figures),
     "memory": ("memory", memory.figures),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what was asked for; exit 1 if any count is wrong."""
+    """Measure the selected cases; exit 1 if any count is wrong."""
     options = _options(arguments)
     names = options.only or [*cases.MAKERS, *_OTHERS]
     machine.end_cleanly()
     began = time.monotonic()
-    tools.OUT.mkdir(exist_ok=True)
+    external_tools.OUT.mkdir(exist_ok=True)
     titles: dict[str, str] = {}
     figures: list[Figure] = []
     with ExitStack() as stack:
@@ -67,7 +67,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--flame", action="store_true", help="draw where the time goes, as SVG")
     parser.add_argument("--own-server", action="store_true", help="do without nginx")
     parser.add_argument("--document", action="store_true", help=f"put the table into {_PAGE.name}")
-    parser.add_argument("--output", type=Path, default=tools.OUT / "bench.json")
+    parser.add_argument("--output", type=Path, default=external_tools.OUT / "bench.json")
     return parser.parse_args(arguments)
 
 
@@ -87,7 +87,9 @@ def _measured(
             title, figures = _OTHERS[name]
             return title, figures(options.rounds or 7, scale, Path(folder))
         case = cases.MAKERS[name](scale)
-        flame = tools.OUT / f"flame-{name}.svg" if options.flame and not case.fresh else None
+        flame = (
+            external_tools.OUT / f"flame-{name}.svg" if options.flame and not case.fresh else None
+        )
         rounds = options.rounds or case.rounds
         found = run_case(case, rounds, Path(folder), server, flame=flame, own=options.own_server)
         quoted = [
@@ -107,7 +109,7 @@ def _machine() -> str:
 
 
 def _document(text: str) -> None:
-    """Put the figures where the page has its marks for them."""
+    """Write the figures between their markers in the page."""
     before, _, rest = _PAGE.read_text().partition(_MARKS[0])
     after = rest.partition(_MARKS[1])[2]
     _PAGE.write_text(f"{before}{_MARKS[0]}\n\n{text}\n\n{_MARKS[1]}{after}")

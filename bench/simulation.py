@@ -1,4 +1,4 @@
-"""Simulation: how many days of how many sources pass in a second, and an hour without network.
+"""Speed of the simulation in source-days per second, and an hour without network.
 
 python -m bench.simulation [SOURCES] [DAYS]
 """
@@ -8,42 +8,45 @@ import sys
 import time
 from random import Random
 
-from bench.calls import Calls
 from headwater import logs
-from headwater.cli.simulating import collect_garbage_hardly_ever
+from headwater.cli.simulate import collect_garbage_very_rarely
 from headwater.engine.engine import Pace
 from headwater.rules.policy import Policy
-from headwater.simulation.population import INTERVALS, invented
-from headwater.simulation.run import Scenario, Simulation
-from headwater.simulation.story import Report, scenario_of, told
-from headwater.simulation.weather import Event, Happening, calm
-from headwater.simulation.web import Trouble
+from headwater.simulation.faults import FaultKind, PlannedFault, checks_only
+from headwater.simulation.population import INTERVALS, generated_population
+from headwater.simulation.scenarios import Report, run_and_report, scenario_of
+from headwater.simulation.simulation_run import Scenario, Simulation
+from headwater.simulation.virtual_web import NetworkFault
 
 HOUR = 3600.0
 SEED = 1
-_SOME, _SHORT_DAYS = 1_000, 0.5  # sources and days, where calls are counted
+_SOME, _SHORT_DAYS = 1_000, 0.5  # sources and days of the short simulation in bench.check
 
 
-def played(scenario: Scenario) -> tuple[Report, float, float]:
-    """What came of a story, and the seconds it took, by the clock and on the CPU."""
+def timed_run(scenario: Scenario) -> tuple[Report, float, float]:
+    """Return the report of a run, and its wall and CPU seconds."""
     started, cpu = time.perf_counter(), time.process_time()
-    report = told(Simulation(scenario))
-    assert report.violation is None, "\n".join([str(report.violation), *report.violation.story])
+    report = run_and_report(Simulation(scenario))
+    assert report.violation is None, "\n".join([str(report.violation), *report.violation.trace])
     return report, time.perf_counter() - started, time.process_time() - cpu
 
 
-def story(
+def generated_scenario(
     count: int, days: float, *, faults: bool = False, interval: int | None = None
 ) -> Scenario:
-    """Invented sources, of the usual mix of intervals or all of one."""
-    people = invented(count, Random(SEED), interval=interval)
-    return scenario_of(people, seed=SEED, days=days, faults=faults, policy=Policy(), pace=Pace())
+    """Return generated sources with the usual mix of intervals, or all with the same."""
+    population = generated_population(count, Random(SEED), interval=interval)
+    return scenario_of(
+        population, seed=SEED, days=days, faults=faults, policy=Policy(), pace=Pace()
+    )
 
 
 def speed(count: int, days: float, *, faults: bool = False, interval: int | None = None) -> None:
-    """Print how fast a story passes."""
-    report, seconds, cpu = played(story(count, days, faults=faults, interval=interval))
-    name = "everything goes wrong" if faults else "nothing goes wrong"
+    """Print how fast a scenario runs."""
+    report, seconds, cpu = timed_run(
+        generated_scenario(count, days, faults=faults, interval=interval)
+    )
+    name = "with faults" if faults else "without faults"
     if interval is not None:
         name = f"all of them every {interval} minutes, {name}"
     print(
@@ -53,27 +56,26 @@ def speed(count: int, days: float, *, faults: bool = False, interval: int | None
     )
 
 
-def calls_of_a_poll() -> float:
-    """Calls of functions per poll of a story that is under way: as many on any machine."""
+def cpu_of_a_poll(rounds: int = 3) -> float:
+    """CPU seconds of one poll in a running simulation, without its start-up.
+
+    It is the difference of two runs, each the least of several rounds.
+    """
     logs.configure("text", "error")
-    counted = []
-    for days in (_SHORT_DAYS, 2 * _SHORT_DAYS):
-        simulation = Simulation(story(_SOME, days))
-        with Calls() as calls, calls.counted() as found:
-            report = told(simulation)
-        counted.append((found[0], report.polls))
-    (few, polls), (many, more_polls) = counted
-    return (many - few) / (more_polls - polls)
+    short, long = [generated_scenario(_SOME, n * _SHORT_DAYS) for n in (1, 3)]
+    runs = [(timed_run(short), timed_run(long)) for _ in range(rounds)]
+    polls = runs[0][1][0].polls - runs[0][0][0].polls
+    return (min(run[1][2] for run in runs) - min(run[0][2] for run in runs)) / polls
 
 
-def outage(count: int, trouble: Trouble) -> None:
-    """Print what an hour without network does to sources that are polled every half hour."""
-    people = invented(count, Random(SEED), interval=30)
-    plan = [*calm(0.25), Happening(2 * HOUR + 7, Event.TROUBLE, HOUR, trouble)]
-    plan.sort(key=lambda one: one.at)
-    report, _, _ = played(Scenario(SEED, 0.25, people, plan, Policy(), Pace()))
+def outage(count: int, fault: NetworkFault) -> None:
+    """Print the effect of an hour without network on sources that are polled every half hour."""
+    population = generated_population(count, Random(SEED), interval=30)
+    plan = [*checks_only(0.25), PlannedFault(2 * HOUR + 7, FaultKind.NETWORK, HOUR, fault)]
+    plan.sort(key=lambda step: step.at)
+    report, _, _ = timed_run(Scenario(SEED, 0.25, population, plan, Policy(), Pace()))
     print(
-        f"{count:,} sources, an hour of {trouble}: {report.disabled} disabled, "
+        f"{count:,} sources, an hour of {fault}: {report.disabled} disabled, "
         f"{report.failing} failing in the end, {report.outages} outage noticed"
     )
 
@@ -84,14 +86,14 @@ def main() -> None:
     days = float(sys.argv[2]) if len(sys.argv) > 2 else 30.0
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     logs.configure("text", "error")
-    collect_garbage_hardly_ever()
+    collect_garbage_very_rarely()
     mix = ", ".join(f"{share / 10:g} % every {m // 60} h" for m, share in INTERVALS.items())
     print(f"one core; intervals: {mix}")
     speed(count, days)
     speed(count, days / 30, interval=30)  # about as many polls as the usual mix in all of the days
     speed(count, days / 10, faults=True)
-    for trouble in Trouble:
-        outage(5000, trouble)
+    for fault in NetworkFault:
+        outage(5000, fault)
 
 
 if __name__ == "__main__":

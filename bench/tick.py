@@ -1,4 +1,4 @@
-"""Finding what is due: a tick over few and over many sources, the same number due (S5).
+"""Finding due sources: a tick over few and over many sources, the same number due (S5).
 
 python -m bench.tick
 """
@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from bench import bulk
+from bench import bulk_rows
 from bench.results import Figure, table
 from headwater import logs
 from headwater.app import App, open_app
-from headwater.engine.service import Service
+from headwater.engine.local_service import LocalService
 from headwater.model import Source, SourceType
 from headwater.settings import load_settings
 
@@ -24,7 +24,7 @@ _BLOCK = 10_000  # sources that the program adds; SQL copies them
 
 
 def figures(rounds: int, scale: Callable[[int], int], folder: Path) -> list[Figure]:
-    """Look-up and whole tick among many sources, then among few."""
+    """Lookup and whole tick among many sources, then among few."""
     found = []
     for total in (max(scale(MANY) // _BLOCK, 1) * _BLOCK, FEW):
         look_ups, ticks = asyncio.run(measure(total, DUE, rounds, folder))
@@ -36,7 +36,7 @@ def figures(rounds: int, scale: Callable[[int], int], folder: Path) -> list[Figu
 async def measure(
     total: int, due: int, rounds: int, folder: Path
 ) -> tuple[list[float], list[float]]:
-    """Milliseconds of the look-up alone, and of a whole tick without its polls."""
+    """Milliseconds of the lookup alone, and of a whole tick without its polls."""
     settings = load_settings(
         options={
             "app.database-url": f"sqlite:///{folder / f'{total}.db'}",
@@ -49,18 +49,18 @@ async def measure(
     await fill(path, total, due)
     look_ups, ticks = [], []
     async with open_app(settings) as app:
-        assert (await app.store.sources.counts())["sources"] == total + due
+        assert sum((await app.store.source_counts.by_health()).values()) == total + due
         async with app.service() as service:
-            service.lanes.pause()  # what a tick hands over stays in its lanes
+            service.lanes.pause()  # submitted sources stay in their lanes
             await timed_tick(service)
             for _ in range(rounds):
-                look_ups.append(await timed_look_up(app, due))
+                look_ups.append(await timed_lookup(app, due))
                 ticks.append(await timed_tick(service))
             assert service.lanes.waiting() == due
     return look_ups, ticks
 
 
-async def timed_look_up(app: App, due: int) -> float:
+async def timed_lookup(app: App, due: int) -> float:
     started = time.perf_counter()
     found = await app.store.sources.due(app.clock.now(), app.policy)
     taken = (time.perf_counter() - started) * 1000
@@ -68,18 +68,18 @@ async def timed_look_up(app: App, due: int) -> float:
     return taken
 
 
-async def timed_tick(service: Service) -> float:
+async def timed_tick(service: LocalService) -> float:
     started = time.perf_counter()
     await service.tick()
     return (time.perf_counter() - started) * 1000
 
 
 async def fill(path: Path, total: int, due: int = 0) -> None:
-    """Healthy, failing and disabled sources as a real table has them, and `due` that are due."""
+    """Healthy, failing and disabled sources in realistic shares, and `due` that are due."""
     block = min(total, _BLOCK)
     await _add(path, [(number, False) for number in range(block)])
     if total > block:
-        await asyncio.to_thread(bulk.copy_sources, path, total // block - 1)
+        await asyncio.to_thread(bulk_rows.copy_sources, path, total // block - 1)
     await _add(path, [(-number - 1, True) for number in range(due)])
 
 
@@ -113,7 +113,7 @@ def main() -> None:
     """Measure and print one table."""
     with tempfile.TemporaryDirectory() as folder:
         found = figures(7, lambda number: number, Path(folder))
-    print(table({"tick": f"finding what is due, {DUE} of many"}, found))
+    print(table({"tick": f"finding {DUE} due sources of many"}, found))
 
 
 if __name__ == "__main__":

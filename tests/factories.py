@@ -1,4 +1,4 @@
-"""Nouns for tests: whole and plain, with only what a test is about spelled out."""
+"""Factories of model objects with defaults; a test sets only the fields it is about."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,12 +14,12 @@ FEED_URL = "https://feeds.example.org/news.xml"
 
 
 def a_policy(**changes: Any) -> Policy:
-    """The built-in settings, but for what is given."""
+    """The default settings, with the given changes."""
     return replace(Policy(), **changes)
 
 
 def a_source(**changes: Any) -> Source:
-    """An enabled feed that was never polled, but for what is given."""
+    """An enabled feed that was never polled, with the given changes."""
     plain = Source(
         id="11111111-1111-4111-8111-111111111111",
         podcast_id="default",
@@ -38,7 +38,7 @@ def a_subject(
     dedupe_across_sources: bool = False,
     **changes: Any,
 ) -> Subject:
-    """A source as a poll sees it: the one given, else one with these changes."""
+    """A source as a poll reads it: the given one, or one with these changes."""
     return Subject(
         source=a_source(**changes) if source is None else replace(source, **changes),
         user_id=user_id,
@@ -48,7 +48,7 @@ def a_subject(
 
 
 def an_entry(name: str = "first", **changes: Any) -> Entry:
-    """An entry published at NOW; `name` goes into all that tells it from others."""
+    """An entry published at NOW; `name` is part of every field that identifies it."""
     plain = Entry(
         id=f"tag:example.org,2026:{name}",
         title=f"The {name} title",
@@ -61,7 +61,7 @@ def an_entry(name: str = "first", **changes: Any) -> Entry:
 
 
 def a_post(name: str = "first", **changes: Any) -> Post:
-    """A post published and stored at NOW; its id and hash follow from what it is made of."""
+    """A post published and stored at NOW; id and hash follow from its content."""
     plain = Post(
         id="",
         source_id=a_source().id,

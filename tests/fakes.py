@@ -1,22 +1,24 @@
-"""Stand-ins for time and the network: an event loop whose clock jumps, and a scripted fetch."""
+"""Fakes for time and the network: an event loop with virtual time, and a scripted fetch."""
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from headwater.engine.turns import VisitTurns
+from headwater.engine.hosts.access import HostVisit
+from headwater.engine.hosts.gates import Gates
 from headwater.model import Answer, Subject
 
 T = TypeVar("T")
 START = datetime(2026, 2, 16, 8, 0, tzinfo=UTC)
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that jumps to its next timer as soon as nothing else is to do.
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop that jumps to its next timer as soon as it is idle.
 
-    Work in threads (the database) runs in real time; while any is under way the clock stands.
+    Work in threads (the database) runs in real time; the clock stands still while any is running.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._back_from_thread)
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Wait for the threads in real time.
+
+        From Python 3.12 on, the timeout is a timer of this loop, which would jump to it.
+        """
+        await super().shutdown_default_executor()
+
     def _back_from_thread(self, _: object) -> None:
         self._in_threads -= 1
 
@@ -47,7 +56,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: JumpingLoop) -> None:
         super().__init__()
         self._loop = loop
 
@@ -63,7 +72,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class FakeClock:
-    """Time as the virtual loop has it, with a wall clock that a test can set."""
+    """The time of the virtual loop, with a wall clock that a test can set."""
 
     doubt_seconds: float = 0.0
 
@@ -82,18 +91,18 @@ class FakeClock:
         await asyncio.sleep(seconds)
 
     def set_by(self, change: timedelta) -> None:
-        """Somebody sets the wall clock."""
+        """Set the wall clock forward or back."""
         self._set_by += change
 
 
 def in_virtual_time(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a test's coroutine on a loop of its own whose time jumps."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    """Run a test's coroutine on a new loop with virtual time."""
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         return runner.run(_to_the_end(work()))
 
 
 async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """End what a test leaves behind, and what that starts on its way out (a lane's next poll)."""
+    """End the tasks that a test leaves behind and those they start (a lane's next poll)."""
     try:
         return await work
     finally:
@@ -103,20 +112,30 @@ async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
             await asyncio.gather(*left, return_exceptions=True)
 
 
+@asynccontextmanager
+async def visiting(gates: Gates, lane: str, delay: float = 0.0) -> AsyncIterator[None]:
+    """Another visit of this process to a lane's host."""
+    entry = await gates.enter_when_open(lane, delay)
+    try:
+        yield
+    finally:
+        entry.leave(delay)
+
+
 class ScriptedFetch:
-    """Answers from a function per URL, and writes down when each visit began and ended."""
+    """Returns an answer per URL from a function, and records when each visit began and ended."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
-        self.answers: dict[str, Callable[[Subject, VisitTurns], Awaitable[Answer]]] = {}
+        self.answers: dict[str, Callable[[Subject, HostVisit], Awaitable[Answer]]] = {}
         self.visits: list[tuple[str, float, float]] = []
         self.open: dict[str, int] = {}
         self.most_open: dict[str, int] = {}
 
     def on(self, url: str, reply: Any, *, seconds: float = 0.0) -> None:
-        """Answer (or raise) this for a URL, after a while."""
+        """Return (or raise) this for a URL, after a delay."""
 
-        async def answer(subject: Subject, _: VisitTurns) -> Answer:
+        async def answer(subject: Subject, _: HostVisit) -> Answer:
             await asyncio.sleep(seconds)
             if isinstance(reply, Exception):
                 raise reply
@@ -127,7 +146,7 @@ class ScriptedFetch:
         self.answers[url] = answer
 
     async def __call__(
-        self, subject: Subject, key: str | None, *, turns: VisitTurns, now: datetime
+        self, subject: Subject, key: str | None, *, visit: HostVisit, now: datetime
     ) -> Answer:
         url = subject.source.url
         host = subject.source.host or url
@@ -136,7 +155,7 @@ class ScriptedFetch:
         self.most_open[host] = max(self.most_open.get(host, 0), self.open[host])
         try:
             reply = self.answers.get(url)
-            return await reply(subject, turns) if reply else Answer(304, unchanged=True)
+            return await reply(subject, visit) if reply else Answer(304, unchanged=True)
         finally:
             self.open[host] -= 1
             self.visits.append((url, began, self._clock.monotonic()))

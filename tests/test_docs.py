@@ -1,22 +1,27 @@
-"""The documents keep up with the program: commands, options, files, settings and links exist."""
+"""The documents match the program: commands, options, files, settings and links exist."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
 from headwater import __version__
 from headwater.cli.program import create_program
-from headwater.settings.shape import SETTINGS_SHAPE, dotted, leaves
+from headwater.model import Post, SkipReason, SourceType
+from headwater.rules.admission import timestamp
+from headwater.rules.digest import articles_from
+from headwater.settings.definitions import KEYS, dotted
+from headwater.source_settings import AggregateBy
+from tests.factories import NOW, a_policy, a_post, a_source
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "headwater"
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
-# what the contract promises
+# the documented commands
 PROMISED = """serve poll preview add list show explain edit enable disable remove posts articles
     aggregate import export users podcasts keys tokens config migrate backup restore doctor
     demo simulate""".split()
@@ -28,7 +33,7 @@ _CALL = re.compile(r"(?:^|[\s/;|&])headwater((?:[ \t]+\S+)+)")
 _FILE = re.compile(r"(?:\w+/)*\w+\.(?:py|sql|md)")
 _KEY = re.compile(r"app\.[a-z][\w.<>*-]*\w>?")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
-# Where somebody who writes documents may live; a reader's machine has other folders.
+# folders of an author's machine; a reader's machine has others
 _FOREIGN = re.compile(r"(?:^|[\s`(\"'=])(?:/(?:work|home|root|tmp|Users|mnt|srv)\b|\.\./\.\.|~/)")
 _WITH_VALUE = {"--config", "--database-url", "--user", "--podcast", "--log-level"}
 
@@ -48,14 +53,15 @@ def code_in(text: str) -> Iterator[str]:
 
 
 def calls_in(text: str) -> Iterator[list[str]]:
-    """The words behind every `headwater`, without comments and what follows a pipe."""
+    """The words after every `headwater`, without comments and pipes."""
     for code in code_in(text):
         for found in _CALL.findall(re.split(r"\s+#|\s[<|]\s", code)[0]):
             yield found.split()
 
 
 def commands() -> dict[str, Any]:
-    program: Any = typer.main.get_command(create_program())
+    program = create_program()
+    program.load_all()
     return dict(program.commands)
 
 
@@ -116,16 +122,20 @@ def test_every_command_of_the_program_is_on_its_page():
 
 
 def test_every_option_of_a_command_is_on_its_page():
-    page = text_of(DOCS / "command-line.md")
-    for name, command in commands().items():
-        for parameter in command.params:
-            long = [option for option in parameter.opts if option.startswith("--")]
-            if long:
-                assert long[0] in page, f"headwater {name} {long[0]}"
+    page = text_of(DOCS / "command-line.md") + text_of(DOCS / "source-settings.md")
+    program = create_program()
+    program.load_all()
+    below = [
+        two for one in program.commands.values() for two in getattr(one, "commands", {}).values()
+    ]
+    for command in (program, *program.commands.values(), *below):
+        for option in options_of(command):
+            if option.startswith("--"):
+                assert re.search(rf"{option}(?![\w-])", page), f"{command.name} {option}"
 
 
 @names
-def test_relative_links_lead_somewhere(page):
+def test_relative_links_resolve(page):
     for target in _LINK.findall(_FENCED.sub("", text_of(page))):
         if re.match(r"[a-z]+:", target):
             continue
@@ -150,7 +160,17 @@ def test_every_file_that_is_named_exists(page):
             assert any((base / span).is_file() for base in (PACKAGE, ROOT, DOCS)), span
 
 
-def test_every_file_in_the_picture_of_the_architecture_exists():
+def test_every_test_that_is_named_exists():
+    defined = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^(?:async )?def (test_\w+)", text_of(file), re.MULTILINE)
+    }
+    named = set(re.findall(r"`(test_\w+)`", "".join(map(text_of, PAGES))))
+    assert named <= defined, sorted(named - defined)
+
+
+def test_every_file_in_the_architecture_page_exists():
     text = text_of(DOCS / "architecture.md")
     found = {file for _, block in _FENCED.findall(text) for file in _FILE.findall(block)}
     whole = {file for file in found if "/" in file}
@@ -161,7 +181,7 @@ def test_every_file_in_the_picture_of_the_architecture_exists():
 
 @names
 def test_every_setting_that_is_named_exists(page):
-    known = {dotted(path) for path, _ in leaves(SETTINGS_SHAPE)}
+    known = {dotted(path) for path in KEYS}
     for span in _SPAN.findall(_FENCED.sub("", text_of(page))):
         for key in _KEY.findall(span):
             if not key.endswith(".py"):
@@ -169,8 +189,8 @@ def test_every_setting_that_is_named_exists(page):
                 assert fits, key
 
 
-def test_decisions_are_numbered_without_gaps_and_say_what_was_given_up():
-    files = sorted((DOCS / "decisions").glob("*.md"))
+def test_decisions_are_numbered_without_gaps_and_state_their_drawbacks():
+    files = sorted((DOCS / "decisions").glob("[0-9]*.md"))
     assert [int(file.name[:4]) for file in files] == list(range(1, len(files) + 1))
     for file in files:
         text = text_of(file)
@@ -179,7 +199,13 @@ def test_decisions_are_numbered_without_gaps_and_say_what_was_given_up():
             assert text.count(part) == 1, f"{file.name}: {part}"
 
 
-def test_the_readme_fits_a_screen_and_names_what_make_can_do():
+def test_the_index_of_decisions_has_each_once_and_in_order():
+    files = sorted(file.name for file in (DOCS / "decisions").glob("[0-9]*.md"))
+    index = text_of(DOCS / "decisions" / "README.md")
+    assert re.findall(r"^\| \[\d+\]\((.+?)\) \| ", index, re.MULTILINE) == files
+
+
+def test_the_readme_is_short_and_lists_the_make_targets():
     text = text_of(ROOT / "README.md")
     assert len(text.splitlines()) <= 90
     targets = set(re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
@@ -189,11 +215,76 @@ def test_the_readme_fits_a_screen_and_names_what_make_can_do():
     assert "make run" in text
 
 
-def test_the_changes_begin_with_this_version():
+def test_the_changelog_starts_with_this_version_or_unreleased_before_its_release():
     versions = re.findall(r"^## (\S+)", text_of(ROOT / "CHANGELOG.md"), re.MULTILINE)
-    assert versions[0] == __version__
+    assert "Unreleased" not in versions[1:]
+    assert versions[0] == ("Unreleased" if ".dev" in __version__ else __version__)
+
+
+def test_the_developer_pages_name_every_module():
+    """Routes, schemas, pages and commands have a file per noun, which needs no description."""
+    described = "".join(
+        text_of(DOCS / page) for page in ("architecture.md", "cluster.md", "simulating.md")
+    )
+    by_noun = ("api/routes/", "api/schemas/", "web/", "cli/", "demo/", "simulation/", "client/")
+    modules = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"]
+    paths = {path.relative_to(PACKAGE).as_posix() for path in modules}
+    unnamed = {path for path in paths if f"{path.rpartition('/')[2]}`" not in described}
+    assert sorted(path for path in unnamed if not path.startswith(by_noun)) == []
+
+
+def test_the_glossary_is_in_order():
+    terms = re.findall(r"^- \*\*(.+?)\*\*: ", text_of(DOCS / "glossary.md"), re.MULTILINE)
+    assert len(terms) > 50
+    assert terms == sorted(set(terms))
+
+
+def test_the_content_page_has_every_skip_reason_in_its_order():
+    page = text_of(DOCS / "content.md")
+    assert re.findall(r"^\| `(\w+)` \| ", page, re.MULTILINE) == [str(r) for r in SkipReason]
+
+
+def test_the_digest_on_the_content_page_agrees_with_aggregation():
+    bodies = ("The bridge at Old Mill is closed.", "Water level 4.2 m and rising.\nMore at noon.")
+    hours = (datetime(2026, 2, 16, 15, 30, tzinfo=UTC), datetime(2026, 2, 16, 8, tzinfo=UTC))
+    posts = [
+        a_post(body=body, published_at=at, author="@riverwatch")
+        for body, at in zip(bodies, hours, strict=True)
+    ]
+    assert _shown_article(posts, AggregateBy.SOURCE) in _content_blocks()
+
+
+def test_the_thread_on_the_content_page_agrees_with_aggregation():
+    bodies = ("Water level 4.2 m and rising.", "The bridge at Old Mill is closed.")
+    posts = [
+        a_post(
+            title=body,
+            body=body,
+            url=f"https://x.com/riverwatch/status/{1001 + number}",
+            published_at=datetime(2026, 2, 16, 8, 5 * number, tzinfo=UTC),
+            author="@riverwatch",
+            conversation_id="1001",
+        )
+        for number, body in enumerate(bodies)
+    ]
+    assert _shown_article(posts, AggregateBy.THREAD) in _content_blocks()
+
+
+def _shown_article(posts: Sequence[Post], aggregate_by: AggregateBy) -> str:
+    """The article of posts on X, as the page shows it."""
+    source = a_source(type=SourceType.TWITTER, url="@riverwatch", aggregate_by=aggregate_by)
+    (made,) = articles_from(source, posts, NOW, a_policy())
+    assert made.published_at is not None
+    return (
+        f"title        {made.title}\nauthor       {made.author}\nurl          {made.url}\n"
+        f"publishedAt  {timestamp(made.published_at)}\nbody:\n{made.body}\n"
+    )
+
+
+def _content_blocks() -> list[str]:
+    return [block for _, block in _FENCED.findall(text_of(DOCS / "content.md"))]
 
 
 def _anchor(heading: str) -> str:
-    """The name under which a heading can be linked to."""
+    """The anchor of a heading."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

@@ -1,4 +1,4 @@
-"""Sealing users' API keys, and the master key's file."""
+"""Encryption of users' API keys, and the master key file."""
 
 import multiprocessing
 import os
@@ -10,25 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import ConfigError, SecretError, UsageError
-from headwater.vault import MasterKeys, Vault, key_id, load_or_create_master_keys
+from headwater.vault import MasterKeys, Vault, key_id
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 TOKEN = "AAAA-bearer-token"
 
 
 def load_or_create_master_key(path):
-    (key,) = load_or_create_master_keys(path)
+    keys = MasterKeys(path)
+    keys.vault()
+    (key,) = keys.there()
     return key
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text("ab\0:"), st.text("xy\0:"))
-def test_u5_what_was_sealed_opens_again(secret, user_id, provider):
+def test_u5_an_encrypted_secret_can_be_decrypted(secret, user_id, provider):
     vault = Vault([OLD])
     sealed = vault.seal(secret, user_id=user_id, provider=provider)
     assert vault.open(sealed, user_id=user_id, provider=provider) == secret
 
 
-def test_u5_every_sealing_has_a_nonce_of_its_own_and_hides_the_secret():
+def test_u5_every_encryption_has_a_new_nonce_and_hides_the_secret():
     vault = Vault([OLD])
     sealed = [vault.seal(TOKEN, user_id="u", provider="x") for _ in range(100)]
     assert len({one.nonce for one in sealed}) == 100
@@ -59,7 +61,7 @@ def test_u5_a_secret_is_bound_to_its_user_and_provider(user_id, provider):
         lambda s: replace(s, key_id=key_id(NEW)),
     ],
 )
-def test_u5_tampering_is_a_clear_error_of_one_line(change):
+def test_u5_tampering_is_a_one_line_error(change):
     vault = Vault([OLD, NEW])
     sealed = change(vault.seal(TOKEN, user_id="u", provider="x"))
     with pytest.raises(SecretError) as caught:
@@ -70,11 +72,11 @@ def test_u5_tampering_is_a_clear_error_of_one_line(change):
 
 def test_u5_a_wrong_master_key_names_the_right_one():
     sealed = Vault([OLD]).seal(TOKEN, user_id="u", provider="x")
-    with pytest.raises(SecretError, match=f"master key '{key_id(OLD)}', which is not in use"):
+    with pytest.raises(SecretError, match=f"master key '{key_id(OLD)}', which is not available"):
         Vault([NEW]).open(sealed, user_id="u", provider="x")
 
 
-def test_u5_during_a_rotation_old_secrets_open_and_new_ones_take_the_new_key():
+def test_u5_during_a_rotation_old_secrets_open_and_new_ones_use_the_new_key():
     old = Vault([OLD]).seal(TOKEN, user_id="u", provider="x")
     both = Vault([NEW, OLD])
     assert both.open(old, user_id="u", provider="x") == TOKEN
@@ -83,7 +85,7 @@ def test_u5_during_a_rotation_old_secrets_open_and_new_ones_take_the_new_key():
     assert Vault([NEW]).open(moved, user_id="u", provider="x") == TOKEN
 
 
-def test_u5_the_id_of_a_key_gives_nothing_of_it_away():
+def test_u5_the_id_of_a_key_reveals_nothing_of_it():
     assert key_id(OLD) != key_id(NEW)
     assert bytes.fromhex(key_id(OLD)) not in OLD
     assert OLD.hex() not in repr(vars(Vault([OLD])))
@@ -100,7 +102,7 @@ def test_u5_a_secret_that_is_no_text_is_refused():
         Vault([OLD]).seal("\ud800", user_id="u", provider="x")
 
 
-def test_u5_the_key_file_is_made_once_with_mode_0600(tmp_path):
+def test_u5_the_key_file_is_created_once_with_mode_0600(tmp_path):
     path = tmp_path / "data" / "headwater.key"
     first = load_or_create_master_key(path)
     assert len(first) == 32
@@ -123,7 +125,7 @@ def test_u5_processes_that_race_get_the_same_key(tmp_path):
 
 
 @pytest.mark.parametrize("step", ["link", "fsync", "write"])
-def test_u5_a_crash_in_the_middle_leaves_no_half_key(tmp_path, monkeypatch, step):
+def test_u5_a_crash_while_writing_leaves_no_partial_key(tmp_path, monkeypatch, step):
     path = tmp_path / "headwater.key"
 
     def crash(*args):
@@ -140,7 +142,7 @@ def test_u5_a_crash_in_the_middle_leaves_no_half_key(tmp_path, monkeypatch, step
     assert len(load_or_create_master_key(path)) == 32
 
 
-def test_u5_a_file_system_without_links_will_do(tmp_path, monkeypatch):
+def test_u5_a_file_system_without_hard_links_works(tmp_path, monkeypatch):
     def no_links(*args):
         raise PermissionError(1, "Operation not permitted")
 
@@ -152,7 +154,7 @@ def test_u5_a_file_system_without_links_will_do(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
-def test_u5_a_key_file_open_to_others_is_refused_with_the_remedy(tmp_path, mode):
+def test_u5_a_key_file_readable_by_others_is_refused_with_the_remedy(tmp_path, mode):
     path = tmp_path / "headwater.key"
     key = load_or_create_master_key(path)
     path.chmod(mode)
@@ -173,7 +175,7 @@ def test_u5_a_damaged_key_file_is_a_clear_error_and_stays(tmp_path, text):
     assert path.read_text() == text
 
 
-def test_u5_a_place_that_cannot_hold_a_key_is_a_clear_error(tmp_path):
+def test_u5_a_location_that_cannot_hold_a_key_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be used"):
         load_or_create_master_key(tmp_path / "file" / "headwater.key")
@@ -182,7 +184,7 @@ def test_u5_a_place_that_cannot_hold_a_key_is_a_clear_error(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_u5_a_given_key_works_whatever_is_wrong_with_the_file_of_older_ones(tmp_path):
+def test_u5_a_configured_key_works_even_if_the_file_of_older_keys_is_broken(tmp_path):
     path = tmp_path / "headwater.key"
     path.write_text("damaged")
     path.chmod(0o600)
@@ -195,12 +197,12 @@ def test_u5_a_given_key_works_whatever_is_wrong_with_the_file_of_older_ones(tmp_
         vault.open(other, user_id="u", provider="x")
 
 
-def test_u5_a_key_file_that_went_away_is_not_made_anew_by_looking(tmp_path):
+def test_u5_a_deleted_key_file_is_not_recreated_by_reading(tmp_path):
     keys = MasterKeys(tmp_path / "headwater.key")
     vault = keys.vault()
     keys.file.unlink()
     other = Vault([OLD]).seal(TOKEN, user_id="u", provider="x")
-    with pytest.raises(SecretError, match="not in use"):
+    with pytest.raises(SecretError, match="not available"):
         vault.open(other, user_id="u", provider="x")
     assert not keys.file.exists()
     sealed = vault.seal(TOKEN, user_id="u", provider="x")

@@ -1,1 +1,1 @@
-"""How right the readers are on real documents."""
+"""Accuracy of the parsers on real documents."""

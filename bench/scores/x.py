@@ -1,4 +1,4 @@
-"""How many posts and refusals of the X API samples come out right.
+"""How many posts and errors of the X API samples have the expected result.
 
 Example: python -m bench.scores.x ../corpus
 """
@@ -13,9 +13,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from headwater.fetch.x import XTimelines
+from headwater.fetch.net.http_response import Response
+from headwater.fetch.x.timeline import XTimelines
 from headwater.model import Entry, FailureType, Source, SourceType
-from headwater.rules.failure import classify
+from headwater.rules.failure_kinds import classify
+from headwater.rules.urls import parse_url
 
 RESET = datetime.fromtimestamp(1794787200, UTC)  # x-rate-limit-reset of all samples
 NOW = RESET - timedelta(minutes=14)
@@ -55,49 +57,38 @@ class Score:
     wrong: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """A recorded answer; it stands in for the HTTP client's."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.body)
-
-
 class Replay:
-    """Answers requests from samples: one for all, or each by its path and place in the timeline."""
+    """Responds from samples: one for all, or each by its path and position in the timeline."""
 
-    def __init__(self, exchanges: Mapping[object, Exchange], default: Exchange | None = None):
+    def __init__(self, exchanges: Mapping[object, Response], default: Response | None = None):
         self.exchanges = exchanges
         self.default = default
 
-    async def get(self, url: str, *, headers: Mapping[str, str], turns: object) -> Exchange:  # noqa: ARG002
+    async def get(self, url: str, *, headers: Mapping[str, str], visit: object) -> Response:  # noqa: ARG002
         assert headers["Authorization"] == f"Bearer {KEY}"
         parts = urlsplit(url)
         return self.default or self.exchanges[place(parts.path, parts.query)]
 
 
 def place(path: str, query: str) -> object:
-    """What tells one request from another, whatever fields it asks for."""
+    """The part of a request that identifies it, without the requested fields."""
     asked = parse_qs(query)
     marks = (tuple(asked.get(n, ())) for n in ("since_id", "pagination_token", "exclude"))
     return path, *marks
 
 
-def read_exchange(path: Path) -> tuple[object, Exchange]:
+def read_exchange(path: Path) -> tuple[object, Response]:
     sample = json.loads(path.read_text())
     target = urlsplit(sample["request"].removeprefix("GET "))
     text = sample["body_text"] if "body_text" in sample else json.dumps(sample["body"])
-    exchange = Exchange(sample["status"], sample["headers"], text.encode())
+    body = text.encode()
+    url = parse_url("https://api.example")
+    exchange = Response(sample["status"], sample["headers"], body, url, size=len(body))
     return place(target.path, target.query), exchange
 
 
 def score(corpus: Path) -> Score:
-    """Poll the sample timeline to its end and meet every refusal once."""
+    """Poll the sample timeline to its end and receive every error once."""
     return asyncio.run(scored(corpus / "xapi"))
 
 
@@ -118,7 +109,7 @@ async def scored(folder: Path) -> Score:
 
 
 async def polled_timeline(folder: Path) -> list[Entry]:
-    """The entries of three polls: the whole timeline, what came later, and nothing."""
+    """The entries of three polls: the whole timeline, later posts, and nothing."""
     samples = [read_exchange(path) for path in sorted(folder.glob("[tu]*_200.json"))]
     timelines = XTimelines(Replay(dict(samples)), base_url="https://api.example")
     entries: list[Entry] = []
@@ -132,7 +123,7 @@ async def polled_timeline(folder: Path) -> list[Entry]:
 
 
 async def refused(path: Path) -> tuple[FailureType, str, float | None] | None:
-    """What a poll makes of a refusal that answers its first request."""
+    """The failure of a poll whose first response is this error."""
     _, exchange = read_exchange(path)
     timelines = XTimelines(Replay({}, default=exchange), base_url="https://api.example")
     last_seen_id = None if path.name.startswith("user_") else "1700000000000000042:1"

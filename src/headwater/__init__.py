@@ -1,3 +1,3 @@
 """Headwater polls feeds, pages and timelines politely and hands over clean posts."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"

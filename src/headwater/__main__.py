@@ -1,13 +1,18 @@
-"""`python -m headwater` and the console script: load the program, then run it."""
+"""`python -m headwater` and the console script: import the program, then run it."""
 
 import signal
 import sys
 
+from headwater import __version__
+
 
 def main() -> int:
-    """Run the command line; Ctrl-C while it loads ends it without a word."""
+    """Run the command line; Ctrl-C during the imports ends the process without a message."""
+    if sys.argv[1:] == ["--version"]:  # needs none of the imports
+        sys.stdout.write(f"headwater {__version__}\n")
+        return 0
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from headwater.cli import main as run  # loading takes a moment, and Ctrl-C must work in it
+    from headwater.cli import main as run  # after the signal handler: importing takes a moment
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return run()

@@ -1,47 +1,63 @@
-"""App: builds everything once and hands it out; nothing else constructs a Store or a client."""
+"""App: builds the store, the network and the services; no other module constructs them."""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater import __version__
 from headwater.clock import Clock, SystemClock
-from headwater.engine.engine import Engine, Pace
-from headwater.engine.service import Service
-from headwater.errors import Stopping
-from headwater.fetch.fetcher import Fetcher
-from headwater.fetch.limits import Limits
-from headwater.fetch.parsers import Parsers
-from headwater.model import SourceType, Subject
-from headwater.operations.people import key_of
-from headwater.operations.preview import Previewer, Previews
-from headwater.operations.subscriptions import Imports
+from headwater.errors import ConfigError, Stopping
+from headwater.model import SealedSecret, SourceType, Subject
+from headwater.operations.users_and_podcasts import key_of
 from headwater.rules.policy import Policy
 from headwater.settings import Settings, policy_from
+from headwater.settings.value_types import sqlite_file
 from headwater.store import Store, open_database
-from headwater.vault import MasterKeys, Vault
+from headwater.store.webhooks import OWNER
 
-if TYPE_CHECKING:  # as with the HTTP library: loaded by whoever visits somebody
-    from headwater.engine.cluster import ClusterWorker
-    from headwater.fetch.names import SystemNames
+# Fetchers, parsers and engines take half a second to import, and most commands need none of
+# them: they are imported by the methods that build them.
+if TYPE_CHECKING:
+    from headwater.engine.cluster.remote_service import RemoteService
+    from headwater.engine.cluster.worker import ClusterWorker
+    from headwater.engine.engine import Engine, Pace
+    from headwater.engine.followers import Followers
+    from headwater.engine.hosts.access import HostAccess
+    from headwater.engine.local_service import LocalService
+    from headwater.engine.notices import Notifier
+    from headwater.engine.service import Service
+    from headwater.engine.visitor_service import VisitorService
+    from headwater.fetch.fetcher import Fetcher
+    from headwater.fetch.net.apprise_targets import AppriseTargets
+    from headwater.fetch.net.dns import SystemResolver
+    from headwater.fetch.net.http_client import Client
+    from headwater.fetch.net.limits import Limits
+    from headwater.fetch.net.smtp import Mailer
+    from headwater.fetch.pool.parser_pool import ParserPool
+    from headwater.operations.add_source import Additions, OpenVisitor
+    from headwater.operations.opml_import import Imports
+    from headwater.operations.preview import Previewer, Previews
+    from headwater.operations.rate_limits import VisitLimits
+    from headwater.vault import MasterKeys, Vault
 
-AnEngine = TypeVar("AnEngine", bound=Engine)
-_KEY_FILE = "headwater.key"
-_MOST_PARSERS = 4  # on however many cores: each may take much memory for a while (H1)
+AnEngine = TypeVar("AnEngine", bound="Engine")
+Running = TypeVar("Running", bound="Service")
+_MOST_PARSERS = 4  # whatever the number of cores: each may need much memory (H1)
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What visits sources."""
+    """The parts that fetch sources."""
 
-    parsers: Parsers
-    fetcher: Fetcher
-    names: "SystemNames"
+    parsers: "ParserPool"
+    fetcher: "Fetcher"
+    names: "SystemResolver"
+    messages: "Client"  # for webhooks
 
 
 @dataclass
@@ -53,16 +69,18 @@ class App:
     clock: Clock
     policy: Policy
     rng: Random = field(default_factory=SystemRandom)
-    _network: Network | None = None  # of the service that runs
+    _network: Network | None = None  # of the running service
 
     @cached_property
-    def vault(self) -> Vault:
-        """Opens and seals API keys; the master key is made when first needed."""
+    def vault(self) -> "Vault":
+        """Encrypts and decrypts API keys; the master key is created when first needed."""
         return self.master_keys.vault()
 
     @property
-    def master_keys(self) -> MasterKeys:
-        """Where the keys are that API keys are sealed with."""
+    def master_keys(self) -> "MasterKeys":
+        """The master keys that API keys are encrypted with."""
+        from headwater.vault import MasterKeys
+
         encryption = self.settings.encryption
         given = encryption.master_key
         return MasterKeys(
@@ -79,44 +97,64 @@ class App:
 
     @asynccontextmanager
     async def network(self) -> AsyncIterator[Network]:
-        """Open what visits sources, and close it again."""
-        # the HTTP library takes half a second to load: commands that visit nobody do without
-        from headwater.fetch.http import Client
-        from headwater.fetch.names import SystemNames
+        """Open the parts that fetch sources, and close them at the end."""
+        from headwater.fetch.fetcher import Fetcher
+        from headwater.fetch.net.dns import SystemResolver
+        from headwater.fetch.net.http_client import Client
 
-        x_base_url = self.settings.x.base_url
-        limits = limits_from(self.settings)
         async with (
-            SystemNames() as names,
-            Client(limits, self.clock, names=names) as client,
+            SystemResolver() as names,
+            Client(limits_from(self.settings), names=names) as client,
+            Client(message_limits_from(self.settings), names=names) as messages,
             self._new_parsers() as parsers,
         ):
+            x_base_url = self.settings.x.base_url
             fetcher = Fetcher(client, parsers, x_base_url=x_base_url, policy=self.policy)
-            yield Network(parsers, fetcher, names)
+            yield Network(parsers, fetcher, names, messages)
 
     @cached_property
-    def previews(self) -> Previews:
-        """Previews for everybody, however they ask: one share for each user (U8)."""
+    def previews(self) -> "Previews":
+        """Previews of all users, with a limit for each user (U8)."""
+        from headwater.operations.preview import Previews
+
         return Previews(self.key_for, self.clock, most=self.settings.limits.max_previews_per_user)
 
     @cached_property
-    def imports(self) -> Imports:
-        """Imports of subscription lists for everybody, however they ask."""
+    def additions(self) -> "Additions":
+        """Adds single sources, for every interface (J1-J3)."""
+        from headwater.operations.add_source import Additions
+
         most = self.settings.limits.max_sources_per_user
-        return Imports(self.store, self.clock, self._parsers, most=most)
+        allowed = self.settings.fetch.allow_private_networks
+        return Additions(self.store, self.clock, self.policy, self.previews, most, allowed)
 
-    @asynccontextmanager
-    async def _parsers(self) -> AsyncIterator[Parsers]:
-        """The parsers of the service that runs, else some for the moment."""
+    @cached_property
+    def visit_limits(self) -> "VisitLimits":
+        """Limits for manual polls and previews by users (Y8)."""
+        from headwater.operations.rate_limits import VisitLimits
+
+        return VisitLimits(self.clock)
+
+    @cached_property
+    def imports(self) -> "Imports":
+        """OPML imports of all users."""
+        from headwater.operations.opml_import import Imports
+
+        most = self.settings.limits.max_sources_per_user
+        allowed = self.settings.fetch.allow_private_networks
+        return Imports(self.store, self.clock, self._parsers, most=most, allowed=allowed)
+
+    def _parsers(self) -> AbstractAsyncContextManager["ParserPool"]:
+        """The parsers of the running service, else temporary ones."""
         if self._network is not None:
-            yield self._network.parsers
-            return
-        async with self._new_parsers() as parsers:
-            yield parsers
+            return nullcontext(self._network.parsers)
+        return self._new_parsers()
 
-    def _new_parsers(self) -> Parsers:
+    def _new_parsers(self) -> "ParserPool":
+        from headwater.fetch.pool.parser_pool import ParserPool
+
         fetch = self.settings.fetch
-        return Parsers(
+        return ParserPool(
             timeout_seconds=fetch.parse_timeout_seconds,
             memory_mb=fetch.parse_memory_mb,
             processes=min(max(_cores(), 2), _MOST_PARSERS),
@@ -124,107 +162,237 @@ class App:
             clock=self.clock,
         )
 
-    def previewer(self, service: Service) -> Previewer:
-        """What visits URLs on behalf of a running service: its network, its gates."""
+    def previewer(self, service: "Service") -> "Previewer":
+        """What visits URLs on behalf of a running service, with its network and its gates."""
         if self._network is None:
             raise Stopping("the service does not run")
-        fetcher, parsers = self._network.fetcher, self._network.parsers
-        return Previewer(fetcher, parsers, self.store, self.clock, self.policy, service)
+        return self._previewer(self._network, service.hosts)
+
+    def visitor_for(self, service: "Service", user_id: str | None) -> "OpenVisitor":
+        """Opens what visits a URL on behalf of a caller; TooMany beyond the limits (Y8)."""
+
+        def opened(url: str) -> AbstractAsyncContextManager["Previewer"]:
+            self.visit_limits.check_visit(user_id, url)
+            return nullcontext(self.previewer(service))
+
+        return opened
 
     @asynccontextmanager
-    async def service(self) -> AsyncIterator[Service]:
+    async def visitor(self) -> AsyncIterator["Previewer"]:
+        """What visits URLs on behalf of a command, beside whatever polls the database."""
+        from headwater.engine.hosts.visitors import visitor_access
+
+        async with (
+            self.network() as network,
+            visitor_access(self.store, self.clock, self.policy) as hosts,
+        ):
+            yield self._previewer(network, hosts)
+
+    def _previewer(self, network: Network, hosts: "HostAccess") -> "Previewer":
+        from headwater.operations.preview import Previewer
+
+        return Previewer(network.fetcher, network.parsers, hosts, self.clock, self.policy)
+
+    def service(self) -> AbstractAsyncContextManager["LocalService"]:
         """Open the service that polls this database; AlreadyPolling if another one does."""
-        async with self._engine(Service) as service:
-            yield service
+        from headwater.engine.local_service import LocalService
 
-    @asynccontextmanager
-    async def onlooker(self) -> AsyncIterator[Service]:
-        """Open a service that leaves polling to workers."""
-        from headwater.engine.onlooker import Onlooker
+        return self._running(lambda network: self._engine(LocalService, network))
 
-        async with self._engine(Onlooker) as service:
-            yield service
+    def remote_service(self) -> AbstractAsyncContextManager["RemoteService"]:
+        """Open a service that does not poll: workers do."""
+        from headwater.engine.cluster.remote_service import RemoteService
 
-    @asynccontextmanager
-    async def worker(self) -> AsyncIterator["ClusterWorker"]:
-        """Open one of several workers that poll this database together."""
-        # the queue of jobs takes a while to load, and only workers have one
-        from headwater.engine.cluster import ClusterWorker
+        paused = self.settings.source.paused
+        service = RemoteService(self.store, self.clock, self.policy, paused=paused)
+        return self._running(lambda _: service)
 
-        async with self._engine(ClusterWorker) as worker:
-            yield worker
+    def visitor_service(self) -> AbstractAsyncContextManager["VisitorService"]:
+        """Open a service that does not poll, beside whatever polls the database."""
+        from headwater.engine.visitor_service import VisitorService
 
-    @asynccontextmanager
-    async def _engine(self, kind: type[AnEngine]) -> AsyncIterator[AnEngine]:
-        pace = Pace(
-            tick_seconds=self.settings.source.tick_seconds,
-            shutdown_seconds=self.settings.shutdown_seconds,
-            slots=self.settings.fetch.max_connections,
-            paused=self.settings.source.paused,
-            lease_seconds=self.settings.cluster.lease_seconds,
-            shards=self.settings.cluster.concurrency,
+        paused, followers = self.settings.source.paused, self.followers
+        service = VisitorService(self.store, self.clock, self.policy, followers, paused=paused)
+        return self._running(lambda _: service)
+
+    def worker(self) -> AbstractAsyncContextManager["ClusterWorker"]:
+        """Open one of the workers that poll this database."""
+        from headwater.engine.cluster.worker import ClusterWorker
+
+        return self._running(lambda network: self._engine(ClusterWorker, network))
+
+    def _engine(self, kind: type[AnEngine], network: Network) -> AnEngine:
+        from headwater.engine.followers import all_followers
+        from headwater.engine.webhooks import Deliverer
+
+        return kind(
+            store=self.store,
+            fetch=network.fetcher,
+            find_feeds=network.fetcher.feed_links,
+            key_for=self.key_for,
+            clock=self.clock,
+            policy=self.policy,
+            pace=pace_from(self.settings),
+            rng=self.rng,
+            followers=all_followers(),
+            deliverer=partial(
+                Deliverer,
+                self.store,
+                self.clock,
+                self.rng,
+                network.messages.post,
+                self.open_webhook_secret,
+                notifier=self.notifier(network),
+            ),
         )
+
+    def notifier(self, network: Network | None = None) -> "Notifier":
+        """What sends messages to channels, with the network of the running service (Y3)."""
+        from headwater.engine.notices import Notifier
+
+        network = network or self._network
+        if network is None:
+            raise Stopping("the service does not run")
+        return Notifier(
+            self.store,
+            self.clock,
+            network.messages.post,
+            self.open_webhook_secret,
+            _mailer_from(self.settings),
+            _apprise_from(self.settings),
+        )
+
+    def open_webhook_secret(self, sealed: SealedSecret, webhook_id: str) -> str:
+        """The secret of a webhook, decrypted."""
+        return self.vault.open(sealed, user_id=OWNER, provider=webhook_id)
+
+    @cached_property
+    def followers(self) -> "Followers":
+        """The followers of stored posts, for commands that need what they make."""
+        from headwater.engine.followers import Followers, all_followers
+
+        return Followers(self.store, self.clock, all_followers())
+
+    @asynccontextmanager
+    async def _running(self, make: Callable[[Network], Running]) -> AsyncIterator[Running]:
+        """Open the network, and what uses it; its metrics count both."""
         async with self.network() as network:
             self._network = network
-            engine = kind(
-                store=self.store,
-                fetch=network.fetcher,
-                key_for=self.key_for,
-                clock=self.clock,
-                policy=self.policy,
-                pace=pace,
-                rng=self.rng,
-            )
-            metrics = engine.metrics
+            running = make(network)
+            metrics = running.metrics
             self.store.on_commit = metrics.committed
             network.parsers.on_kill = metrics.parse_killed
             network.names.on_lookup = metrics.names.note
-            async with engine, metrics.watching_loop():
-                yield engine
+            async with running, metrics.watching_loop():
+                yield running
 
 
 @asynccontextmanager
-async def open_app(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[App]:
-    """Open the database, bring its schema up to date, and close it in the end."""
+async def open_app(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    program: str = "headwater",
+    creates: bool = True,
+    upgrades: bool = False,
+) -> AsyncIterator[App]:
+    """Open the database, and close it at the end.
+
+    `creates`: a missing database and its tables are created; else ConfigError or SchemaTooOld.
+    `upgrades`: an older schema is upgraded; else SchemaTooOld (K7).
+    """
     clock = clock or SystemClock()
-    async with open_store(settings, clock=clock) as store:
-        await store.prepare()
+    if not creates:
+        _refuse_missing(settings)
+    async with open_store(settings, clock=clock, program=program) as store:
+        await store.prepare(creates=creates, upgrades=upgrades)
         yield App(settings, store, clock, policy_from(settings))
 
 
+def _refuse_missing(settings: Settings) -> None:
+    """Raise ConfigError if there is no SQLite file, which opening would create."""
+    file = settings.database_file
+    if file is not None and not file.exists():
+        origin = settings.origins.get("app.database-url", "default")
+        raise ConfigError(
+            f"there is no database {file.absolute()} (app.database-url, {origin}); call this in "
+            "the directory of the service or give --database-url; `headwater serve` and "
+            "`headwater add URL` create a new one",
+            field="app.database-url",
+        )
+
+
 @asynccontextmanager
-async def open_store(settings: Settings, *, clock: Clock) -> AsyncIterator[Store]:
-    """Open the database as it is, its schema included, and close it in the end."""
-    async with Store(open_database(settings.database_url), clock) as store:
+async def open_store(
+    settings: Settings, *, clock: Clock, program: str = "headwater"
+) -> AsyncIterator[Store]:
+    """Open the database without migrating its schema, and close it at the end."""
+    async with Store(open_database(settings.database_url, program), clock) as store:
         yield store
 
 
-def limits_from(settings: Settings) -> Limits:
-    """How far a visit may go, from the settings."""
-    fetch = settings.fetch
-    return Limits(
-        user_agent=f"Headwater/{__version__} (+{fetch.user_agent_contact})",
-        connect_timeout_seconds=fetch.connect_timeout_seconds,
-        read_timeout_seconds=fetch.read_timeout_seconds,
-        total_timeout_seconds=fetch.total_timeout_seconds,
-        max_body_bytes=fetch.max_body_bytes,
-        max_redirects=fetch.max_redirects,
-        max_connections=fetch.max_connections,
-        allow_private_networks=fetch.allow_private_networks,
-        proxy=fetch.proxy,
+def pace_from(settings: Settings) -> "Pace":
+    """The settings of the engine itself."""
+    from headwater.engine.engine import Pace
+
+    return Pace(
+        tick_seconds=settings.source.tick_seconds,
+        shutdown_seconds=settings.shutdown_seconds,
+        slots=settings.fetch.max_connections,
+        paused=settings.source.paused,
+        lease_seconds=settings.cluster.lease_seconds,
     )
 
 
+def limits_from(settings: Settings) -> "Limits":
+    """The limits of the HTTP client, from the settings."""
+    from headwater.fetch.net.limits import Limits
+
+    user_agent = f"Headwater/{__version__} (+{settings.fetch.user_agent_contact})"
+    configured = dict(settings.fetch)  # by the names of the limits
+    names = [one.name for one in fields(Limits) if one.name in configured]
+    return Limits(user_agent, **{name: configured[name] for name in names})
+
+
+def message_limits_from(settings: Settings) -> "Limits":
+    """The limits of the HTTP client that sends messages of webhooks (V2)."""
+    return replace(
+        limits_from(settings),
+        connect_timeout_seconds=5,
+        read_timeout_seconds=15,
+        total_timeout_seconds=15,
+    )
+
+
+def _mailer_from(settings: Settings) -> "Mailer | None":
+    """What sends e-mails; None if no mail server is configured (Y3)."""
+    from headwater.fetch.net.smtp import Mailer, MailServer
+
+    mail = settings.mail
+    if mail.host is None or mail.sender is None:
+        return None
+    password = None if mail.password is None else mail.password.get_secret_value()
+    return Mailer(MailServer(mail.host, mail.sender, mail.port, mail.tls, mail.username, password))
+
+
+def _apprise_from(settings: Settings) -> "AppriseTargets | None":
+    """The Apprise targets of the configuration; ConfigError if they cannot be used (Y3)."""
+    from headwater.fetch.net.apprise_targets import AppriseTargets
+
+    urls = [url.get_secret_value() for url in settings.notify.apprise_urls]
+    return AppriseTargets(urls) if urls else None
+
+
 def master_key_file(database_url: str) -> Path:
-    """The master key lies beside a SQLite file, else in the data folder."""
-    if database_url.startswith("sqlite:///"):
-        path = Path(database_url.removeprefix("sqlite:///"))
+    """The key file: beside a SQLite file, else in the data folder."""
+    path = sqlite_file(database_url)
+    if path is not None:
         return path.with_name(f"{path.name}.key")
-    return Path("data") / _KEY_FILE
+    return Path("data") / "headwater.key"
 
 
 def _cores() -> int:
-    """How many processor cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not every system tells
+    """The number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not available on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

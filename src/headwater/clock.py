@@ -1,4 +1,4 @@
-"""The only place that asks the system for the time."""
+"""Clocks: the only module that reads the system time."""
 
 import asyncio
 import time
@@ -6,20 +6,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 _JUMP_SECONDS = 1.0
-_ROUNDING_SECONDS = 0.002  # moments are whole milliseconds, here and where they are asked for
+_ROUNDING_SECONDS = 0.002  # times are whole milliseconds, here and in the database
 
 
 class Clock(Protocol):
-    """Wall-clock time for what is stored, monotonic time for what is waited for (H6)."""
+    """Wall-clock time for stored times, monotonic time for durations (H6)."""
 
-    doubt_seconds: float  # how far `now` may be from what other processes take it for
+    doubt_seconds: float  # how far `now` may differ between processes
 
     def now(self) -> datetime:
-        """Answer the current moment in UTC, in whole milliseconds."""
+        """The current UTC time in whole milliseconds."""
         ...
 
     def monotonic(self) -> float:
-        """Answer seconds that never jump and that count a suspended machine's time too."""
+        """Seconds that never jump, including time while the machine was suspended."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -35,15 +35,15 @@ class SystemClock:
     _last = (0, datetime.fromtimestamp(0, UTC))
 
     def now(self) -> datetime:
-        """Answer the current moment in UTC, in whole milliseconds: what the store can keep."""
+        """The current UTC time in whole milliseconds, the resolution of the store."""
         ms, (known, moment) = time.time_ns() // 1_000_000, self._last
-        if ms != known:  # a busy service asks often within one
+        if ms != known:  # a busy service calls this many times per millisecond
             moment = datetime.fromtimestamp(ms / 1000, UTC)
             self._last = (ms, moment)
         return moment
 
     def monotonic(self) -> float:
-        """Answer the seconds since the machine started."""
+        """Seconds since the machine started."""
         return time.clock_gettime(self._MONOTONIC)
 
     async def sleep(self, seconds: float) -> None:
@@ -52,9 +52,9 @@ class SystemClock:
 
 
 class SharedClock(SystemClock):
-    """The time of somebody whom all processes ask: a machine whose own is wrong harms nothing.
+    """The time of the database server, so that workers with wrong clocks agree.
 
-    Between two looks it goes on by the monotonic clock, and never back.
+    Between two calls of `set` it advances with the monotonic clock, and never goes back.
     """
 
     def __init__(self) -> None:
@@ -64,18 +64,20 @@ class SharedClock(SystemClock):
         self._last_doubt = 0.0
 
     def now(self) -> datetime:
-        """Answer the shared moment, in whole milliseconds."""
+        """The shared UTC time in whole milliseconds."""
         passed = timedelta(milliseconds=int((self.monotonic() - self._at) * 1000))
         self._latest = max(self._latest, self._then + passed)
         return self._latest
 
     def set(self, then: datetime, since: float, until: float) -> None:
-        """Learn what the shared moment was somewhere between two monotonic ones."""
+        """Synchronise: the shared time was `then` between two monotonic times."""
         at = (since + until) / 2
         doubt = (until - since) / 2 + _ROUNDING_SECONDS
-        self.doubt_seconds = max(doubt, self._last_doubt)  # `now` may go by the last look yet
+        self.doubt_seconds = max(
+            doubt, self._last_doubt
+        )  # `now` may still follow the previous `set`
         self._last_doubt = doubt
         behind = (self._then + timedelta(seconds=at - self._at) - then).total_seconds()
         self._then, self._at = then, at
         if abs(behind) > _JUMP_SECONDS:
-            self._latest = then  # it was set anew: waiting for it to catch up would be worse
+            self._latest = then  # the server's clock was set: go back rather than stand still

@@ -1,4 +1,4 @@
-"""Seals users' API keys with AES-256-GCM under keys that live outside the database (U5)."""
+"""Encrypts users' API keys with AES-256-GCM; master keys are stored outside the database (U5)."""
 
 import contextlib
 import fcntl
@@ -27,7 +27,7 @@ _LONGEST_FILE = 65_536
 
 
 class Vault:
-    """Seals with the first of its master keys and opens with whichever one sealed."""
+    """Encrypts with the first of its master keys, and decrypts with any of them."""
 
     def __init__(
         self, master_keys: Sequence[bytes], *, reread: Callable[[], Sequence[bytes]] | None = None
@@ -38,18 +38,18 @@ class Vault:
 
     @property
     def current_key_id(self) -> str:
-        """The id of the key that seals; a secret with another one waits for rotation."""
+        """The id of the key that encrypts; secrets with other ids are to be rotated."""
         return self._current
 
     @property
     def key_ids(self) -> Collection[str]:
-        """The ids of all keys that this vault opens with."""
+        """The ids of all keys that this vault can decrypt with."""
         return self._ciphers.keys()
 
     def reread(self) -> None:
-        """Look which master keys there are now: another process may have made a new one.
+        """Read the master keys again: another process may have rotated them.
 
-        Keys known so far still open: a secret that was read a moment ago may need one of them.
+        Known keys are kept: a secret that was read before the rotation may need one.
         """
         if self._reread is not None and (found := self._reread()):
             self._take(found)
@@ -59,35 +59,30 @@ class Vault:
         try:
             text = secret.encode()
         except UnicodeEncodeError as error:
-            raise UsageError("the key has characters that no text can have") from error
+            raise UsageError("the key is not valid text") from error
         nonce = os.urandom(NONCE_BYTES)
         bound_to = _bound_to(self._current, user_id, provider)
         ciphertext = self._ciphers[self._current].encrypt(nonce, text, bound_to)
         return SealedSecret(self._current, nonce, ciphertext)
 
     def open(self, sealed: SealedSecret, *, user_id: str, provider: str) -> str:
-        """Decrypt a secret, or say in one line why this one cannot be read."""
+        """Decrypt a secret, or raise a SecretError with the reason."""
         whose = f"the {provider!r} key of user {user_id!r}"
-        cipher = self._cipher(sealed.key_id, whose)
+        if sealed.key_id not in self._ciphers:
+            try:
+                self.reread()  # another process may have rotated the keys
+            except ConfigError as error:
+                raise SecretError(f"{whose} needs another master key: {error}") from error
+        if (cipher := self._ciphers.get(sealed.key_id)) is None:
+            raise SecretError(
+                f"{whose} was sealed with master key {sealed.key_id!r}, which is not available;"
+                f" restore that master key or store the user's key again"
+            )
         try:
             bound_to = _bound_to(sealed.key_id, user_id, provider)
             return cipher.decrypt(sealed.nonce, sealed.ciphertext, bound_to).decode()
         except (InvalidTag, ValueError) as error:
             raise SecretError(f"{whose} was changed in the database; store it again") from error
-
-    def _cipher(self, sealing_key_id: str, whose: str) -> AESGCM:
-        if sealing_key_id not in self._ciphers:
-            try:
-                self.reread()  # a rotation may have brought a new key while we run
-            except ConfigError as error:
-                raise SecretError(f"{whose} needs another master key: {error}") from error
-        try:
-            return self._ciphers[sealing_key_id]
-        except KeyError:
-            raise SecretError(
-                f"{whose} was sealed with master key {sealing_key_id!r}, which is not in use;"
-                f" bring that master key back or store the user's key again"
-            ) from None
 
     def _take(self, master_keys: Sequence[bytes]) -> None:
         if not master_keys or any(len(key) != KEY_BYTES for key in master_keys):
@@ -98,20 +93,24 @@ class Vault:
 
 @dataclass(frozen=True, slots=True)
 class MasterKeys:
-    """Where the master keys are: one may be given, others lie in a file, its current one first."""
+    """The master keys: a configured one, if any, and those of a file, the current one first."""
 
     file: Path
     given: bytes | None = field(default=None, repr=False)
-    older: tuple[bytes, ...] = field(default=(), repr=False)  # given too, to open with alone
+    older: tuple[bytes, ...] = field(default=(), repr=False)  # configured too, only to decrypt
 
     def vault(self) -> Vault:
-        """A vault with these keys; the file is made if it holds the key that seals."""
-        if self.given is not None:  # the file's keys are old ones: read when a secret needs one
+        """A vault with these keys; creates the file unless a key is configured."""
+        if self.given is not None:  # keys in the file are older: read on demand
             return Vault((self.given, *self.older), reread=self.there)
-        return Vault((*load_or_create_master_keys(self.file), *self.older), reread=self.there)
+        if not _stored_keys(self.file):
+            with _usable(self.file):
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                _create_key(self.file)  # unless another process has created it first
+        return Vault(self.there(), reread=self.there)
 
     def there(self) -> Sequence[bytes]:
-        """Every key that is there now, the one that seals first; none if that one is missing."""
+        """All current keys, the encrypting one first; empty if that one is missing."""
         stored = _stored_keys(self.file)
         if self.given is None:
             return (*stored, *self.older) if stored else ()
@@ -119,20 +118,23 @@ class MasterKeys:
 
     @contextlib.contextmanager
     def being_rotated(self) -> Iterator[None]:
-        """Keep other processes from rotating these keys meanwhile."""
+        """Hold the lock that prevents other rotations."""
         with _usable(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             folder = os.open(self.file.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            _lock(folder)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError("another rotation of the master key is running") from None
             yield
         finally:
             os.close(folder)
 
     def renew(self) -> bool:
-        """Put a new key before the others in the file; False if the next one is there already.
+        """Write a new key before the others in the file; False if the new key exists already.
 
-        It is where a key is given, and where a rotation was begun and not finished.
+        It does if a key is configured, or if a rotation was interrupted.
         """
         if self.given is not None:
             return False
@@ -144,35 +146,24 @@ class MasterKeys:
         return True
 
     def forget(self, *, all_but: Collection[str]) -> int:
-        """Take keys out of the file, but for those with these ids; answer how many went."""
+        """Delete keys from the file except those with these ids; return the number deleted."""
         stored = _stored_keys(self.file)
         kept = [key for key in stored if key_id(key) in all_but]
         with _usable(self.file):
             if len(kept) < len(stored):
                 _replace_file(self.file, kept)
             for draft in self.file.parent.glob(f".{self.file.name}.*"):
-                draft.unlink(missing_ok=True)  # of a process that was killed: it holds keys too
+                draft.unlink(missing_ok=True)  # left by a killed process: it contains keys too
         return len(stored) - len(kept)
 
 
 def key_id(master_key: bytes) -> str:
-    """A name for a master key that tells nothing about it, the same on every machine."""
+    """The id of a master key: derived from it, but reveals nothing about it."""
     return _derived(master_key, b"id")[:_KEY_ID_BYTES].hex()
 
 
-def load_or_create_master_keys(path: Path) -> Sequence[bytes]:
-    """The master keys kept in a file of mode 0600; the first is made once, whoever asks."""
-    stored = _stored_keys(path)
-    if stored:
-        return stored
-    with _usable(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _create_key(path)
-    return _stored_keys(path)  # another process may have been first: its key counts
-
-
 def _stored_keys(path: Path) -> Sequence[bytes]:
-    """The keys in a file, the current one first; none if there is no file."""
+    """The keys in a file, the current one first; empty if there is no file."""
     with _usable(path):
         try:
             file = path.open("rb")
@@ -181,14 +172,14 @@ def _stored_keys(path: Path) -> Sequence[bytes]:
         with file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             text = file.read(_LONGEST_FILE)
-    # refused, not repaired: whoever could read the key may have a copy, and somebody should know
+    # refused, not repaired: others may have copied the key, and the operator should know
     if os.name == "posix" and mode & 0o077:
-        problem = f"the master key file {path} is open to others (mode {mode:04o})"
+        problem = f"the master key file {path} can be read by others (mode {mode:04o})"
         raise ConfigError(f"{problem}; run: chmod 600 {path}", field=_KEY_FIELD)
     lines = text.split()
     if not lines or not all(_KEY_TEXT.fullmatch(line) for line in lines):
         raise ConfigError(
-            f"the master key file {path} does not hold 64 hexadecimal digits a line; bring back a"
+            f"the master key file {path} does not have 64 hexadecimal digits per line; restore a"
             f" copy of it, or delete it and store all users' keys again",
             field=_KEY_FIELD,
         )
@@ -204,51 +195,48 @@ def _usable(path: Path) -> Iterator[None]:
         raise ConfigError(problem, field=_KEY_FIELD) from error
 
 
-def _lock(folder: int) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError("another rotation of the master key is under way") from None
-
-
 def _replace_file(path: Path, master_keys: Sequence[bytes]) -> None:
-    """Put other keys in the place of those in a file, whole or not at all; no keys, no file."""
-    if not master_keys:
-        path.unlink()
+    """Replace the keys in a file atomically; without keys, delete the file."""
+    if master_keys:
+        _publish(path, master_keys, lambda draft: draft.replace(path))
     else:
-        draft = _draft_of(path)
-        _write_keys(draft, master_keys)
-        try:
-            draft.replace(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-    _sync_folder(path.parent)
+        path.unlink()
+        sync_folder(path.parent)
 
 
 def _create_key(path: Path) -> None:
-    """Put a whole new key in place, or nothing; a key that is there already stays."""
-    draft = _draft_of(path)
+    """Create the file with a new key atomically; an existing file stays."""
     new = (secrets.token_bytes(KEY_BYTES),)
-    _write_keys(draft, new)
+
+    def link(draft: Path) -> None:
+        try:
+            os.link(draft, path)  # unlike a rename, never replaces another process's key
+        except FileExistsError:
+            pass
+        except OSError:  # no hard links: a crash during this write leaves an incomplete file
+            with contextlib.suppress(FileExistsError):
+                write_keys(path, new)
+
+    _publish(path, new, link)
+
+
+def _publish(path: Path, keys: Sequence[bytes], publish: Callable[[Path], object]) -> None:
+    draft = draft_of(path)
+    write_keys(draft, keys)
     try:
-        os.link(draft, path)  # unlike a rename, never replaces the key of a faster process
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without links: only a crash right here leaves half a key
-        with contextlib.suppress(FileExistsError):
-            _write_keys(path, new)
+        publish(draft)
     finally:
         draft.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _draft_of(path: Path) -> Path:
+def draft_of(path: Path) -> Path:
+    """The path of a new temporary file beside a key file."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
-def _write_keys(path: Path, master_keys: Sequence[bytes]) -> None:
-    """Write keys to a new file and to the disk; a file that cannot be finished goes."""
+def write_keys(path: Path, master_keys: Sequence[bytes]) -> None:
+    """Write keys to a new file and sync it; delete it on failure."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(descriptor, "wb") as file:
@@ -260,7 +248,8 @@ def _write_keys(path: Path, master_keys: Sequence[bytes]) -> None:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Write the entries of a folder to disk."""
     if os.name != "posix":  # other systems cannot open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -271,12 +260,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _derived(master_key: bytes, purpose: bytes) -> bytes:
-    """A key for one purpose, so that the id gives nothing away about the cipher's key."""
+    """A key for one purpose, so that the id reveals nothing about the encryption key."""
     expand = HKDFExpand(algorithm=SHA256(), length=KEY_BYTES, info=b"headwater/1/" + purpose)
     return expand.derive(master_key)
 
 
 def _bound_to(sealing_key_id: str, user_id: str, provider: str) -> bytes:
-    """What a secret belongs to, with lengths so that no two owners can be confused."""
+    """Associated data of a secret; with lengths, so that two owners never have the same."""
     parts = (sealing_key_id.encode(), user_id.encode(), provider.encode())
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

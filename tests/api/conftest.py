@@ -1,4 +1,4 @@
-"""The API on a port of its own, with the service behind it, asked over real connections."""
+"""The API on a free port, with the service behind it, called over real connections."""
 
 import asyncio
 import json
@@ -13,24 +13,24 @@ import pytest
 import uvicorn.server
 from fastapi import FastAPI
 
-from headwater.api.connections import ConnectionLimits
-from headwater.api.event_log import EventLimits
+from headwater.api.connection_limits import ConnectionLimits
+from headwater.api.events.event_log import EventLimits
 from headwater.api.factory import create_api
 from headwater.api.server import Server, listen, web_server
 from headwater.app import App, open_app
-from headwater.engine.service import Service
-from headwater.operations.people import add_podcast, add_user
+from headwater.engine.local_service import LocalService
 from headwater.operations.tokens import add_token
+from headwater.operations.users_and_podcasts import add_podcast, add_user
 from headwater.settings import Settings, load_settings
 
 OWN = "127.0.0.1"
 DEFAULT = "/api/users/default/podcasts/default"
 
 
-class _Brisk:
-    """What the web server's library knows as `asyncio`: it looks for its end more often.
+class _FastPollingAsyncio:
+    """Replaces `asyncio` in the web server's module, so that it checks for shutdown more often.
 
-    A fifth of a second per test would be most of the time that many of them take.
+    Its 0.2 s per test would be most of the duration of many tests.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -40,12 +40,12 @@ class _Brisk:
         await asyncio.sleep(seconds / 20)
 
 
-setattr(uvicorn.server, "asyncio", _Brisk())  # noqa: B010 - no attribute that types know
+setattr(uvicorn.server, "asyncio", _FastPollingAsyncio())  # noqa: B010 - types do not know the attribute
 
 
 @dataclass
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -58,10 +58,10 @@ class Answer:
 
 @dataclass
 class Served:
-    """A running API; calls are made as whoever owns `token`, or as nobody."""
+    """A running API; requests are sent with `token`, or without one."""
 
     app: App
-    service: Service
+    service: LocalService
     port: int
     session: aiohttp.ClientSession
     api: FastAPI
@@ -83,7 +83,7 @@ class Served:
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Ask; `body` is sent as JSON, `data` as it is."""
+        """Send a request; `body` is sent as JSON, `data` unchanged."""
         given = dict(self.headers) | dict(headers or {})
         token = token if token is not None else self.token
         if token is not None:
@@ -112,14 +112,14 @@ class Served:
         return await self.call("DELETE", path, **options)
 
     async def person(self, name: str) -> str:
-        """A new user with a podcast of the same name; answers the secret of a token of theirs."""
+        """Add a user with a podcast of the same name; return the secret of a token of that user."""
         now = self.app.clock.now()
         user = await add_user(self.app.store, name, now)
         await add_podcast(self.app.store, user, name, now)
         return (await add_token(self.app.store, user, name, now)).secret
 
     async def admin(self) -> str:
-        """The secret of a new administrator's token; from now on tokens are needed."""
+        """The secret of a new administrator's token; from then on every request needs a token."""
         return (await add_token(self.app.store, None, "admin", self.app.clock.now())).secret
 
 
@@ -136,14 +136,14 @@ def settings_in(folder: Path, **options: Any) -> Settings:
 async def serving(
     settings: Settings,
     event_limits: EventLimits | None = None,
-    add: Callable[[FastAPI, App, Service], None] = lambda *_: None,
+    add: Callable[[FastAPI, App, LocalService], None] = lambda *_: None,
     connections: ConnectionLimits | None = None,
 ) -> AsyncIterator[Served]:
     async with open_app(settings) as app, app.service() as service:
         with listen(OWN, 0) as listener:
             api = create_api(app, service, event_limits=event_limits)
             add(api, app, service)
-            server = web_server(api, connections)
+            server = web_server(api, connections, end_streams=api.state.event_log.close)
             task = asyncio.create_task(server.serve(sockets=[listener]))
             while not server.started:
                 await asyncio.sleep(0.01)
@@ -157,7 +157,7 @@ async def serving(
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    """The API over an empty SQLite database, without tokens: open to this machine."""
+    """The API over an empty SQLite database, without tokens: open to loopback."""
     async with serving(settings_in(tmp_path)) as running:
         yield running
 

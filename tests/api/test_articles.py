@@ -1,16 +1,16 @@
-"""Articles over the API: made, listed, handed over and marked."""
+"""Articles over the API: created, listed, consumed and marked."""
 
 from typing import Any
 
 import pytest
 
 from tests.api.conftest import DEFAULT, Served
-from tests.api.filling import articles_of, posts_of, refusal, source_of, walked
+from tests.api.stored_data import articles_of, posts_of, refusal, source_of, walked
 
 ARTICLES = f"{DEFAULT}/articles"
 
 
-async def test_a1_aggregating_answers_what_was_made(served_by_each: Served):
+async def test_a1_aggregation_returns_the_new_articles(served_by_each: Served):
     served = served_by_each
     digesting, single = await source_of(served, aggregate=True), await source_of(served)
     posts = await posts_of(served, digesting, "a", "b", "c")
@@ -25,26 +25,38 @@ async def test_a1_aggregating_answers_what_was_made(served_by_each: Served):
     digest, article = made["items"]
     assert digest["postIds"] == [post.id for post in reversed(posts)]
     assert digest["body"] == "c\n\n---\n\nb\n\n---\n\na"
+    assert [line for line in digest["markdown"].split("\n") if line.startswith("## [")] == [
+        f"## [{post.title}]({post.url})" for post in reversed(posts)
+    ]  # T1
     assert article == (await served.get(f"{ARTICLES}/{article['id']}")).json
     assert article == {
         "id": article["id"],
         "sourceId": single.id,
         "title": only.title,
         "body": "d",
+        "markdown": None,
         "url": only.url,
         "publishedAt": None,
         "author": "Ada",
         "contentHash": only.content_hash,
         "createdAt": article["createdAt"],
+        "seq": article["seq"],
+        "source": {"id": single.id, "label": None, "type": "rss", "url": single.url},  # V1
         "isProcessed": False,
+        "batch": None,
+        "expiresAt": article["expiresAt"],
+        "score": None,
+        "annotations": None,
+        "alsoFrom": [],
         "postIds": [only.id],
+        "followUpOf": None,
     }
 
     again = await served.post(f"{ARTICLES}/aggregate")
     assert again.json == {"created": 0, "linkedPosts": 0, "items": []}
 
 
-async def test_h2_thousands_of_articles_are_answered_whole(served: Served):
+async def test_h2_thousands_of_articles_are_returned_in_one_response(served: Served):
     source = await source_of(served)
     await posts_of(served, source, *(f"{n} Grüße \U0001f980 \\ \"'" for n in range(3000)))
     made = (await served.post(f"{ARTICLES}/aggregate")).json
@@ -100,7 +112,7 @@ async def test_a3_marking_many_counts_those_that_were_marked_before(served_by_ea
     assert twice.json == {"marked": 0, "already": 1, "missing": []}
 
 
-async def test_a3_articles_that_are_gone_can_be_skipped_and_are_named(served_by_each: Served):
+async def test_a3_deleted_articles_can_be_skipped_and_are_reported(served_by_each: Served):
     served = served_by_each
     await served.person("bob")
     await posts_of(served, await source_of(served, "bob"), "theirs")
@@ -110,17 +122,19 @@ async def test_a3_articles_that_are_gone_can_be_skipped_and_are_named(served_by_
     first, second = await articles_of(served)
     path = f"{ARTICLES}/processed"
 
-    for told in ({"marked": 2, "already": 0}, {"marked": 0, "already": 2}):
+    for reported in ({"marked": 2, "already": 0}, {"marked": 0, "already": 2}):
         body = {"ids": [first, "gone", theirs, second, "gone"], "skipMissing": True}
         answer = await served.post(path, body)
-        assert answer.json == told | {"missing": ["gone", theirs]}  # foreign ones are the same (U2)
+        assert answer.json == reported | {
+            "missing": ["gone", theirs]
+        }  # foreign ids are treated the same (U2)
     strict = await served.post(path, {"ids": [first, "gone"], "skipMissing": False})
     assert refusal(strict) == (404, "there is no article gone")
     foreign = "/api/users/bob/podcasts/bob/articles?processed=false"
     assert [a["id"] for page in await walked(served, foreign) for a in page] == [theirs]
 
 
-async def test_a3_a_consumer_that_dies_loses_nothing_and_gets_nothing_twice(
+async def test_a3_a_consumer_that_crashes_loses_nothing_and_gets_nothing_twice(
     served_by_each: Served,
 ):
     served = served_by_each
@@ -130,7 +144,7 @@ async def test_a3_a_consumer_that_dies_loses_nothing_and_gets_nothing_twice(
     worked_off: list[str] = []
 
     async def consume(*, dies_after: int) -> None:
-        """Page through what is open, mark page by page; die between reading and marking."""
+        """Read open articles and mark them page by page; crash between reading and marking."""
         path = f"{ARTICLES}?processed=false&limit=2"
         cursor = ""
         for number in range(dies_after + 1):
@@ -140,7 +154,7 @@ async def test_a3_a_consumer_that_dies_loses_nothing_and_gets_nothing_twice(
             ids = [article["id"] for article in page["items"]]
             assert (await served.post(f"{ARTICLES}/processed", {"ids": ids})).status == 200
             worked_off.extend(ids)
-            await posts_of(served, source, f"new {len(worked_off)}")  # polls go on meanwhile
+            await posts_of(served, source, f"new {len(worked_off)}")  # polls continue
             await served.post(f"{ARTICLES}/aggregate")
             if page["nextCursor"] is None:
                 return
@@ -161,7 +175,7 @@ async def test_a3_a_consumer_that_dies_loses_nothing_and_gets_nothing_twice(
     assert len(everything) == 7 + 3
 
 
-async def test_paging_goes_on_where_it_was_while_articles_are_marked_and_made(
+async def test_paging_continues_at_its_position_while_articles_are_marked_and_created(
     served_by_each: Served,
 ):
     served = served_by_each
@@ -182,7 +196,7 @@ async def test_paging_goes_on_where_it_was_while_articles_are_marked_and_made(
     assert third["nextCursor"] is None
 
 
-async def test_u2_a_foreign_article_is_the_same_as_none_and_nothing_is_marked(
+async def test_u2_a_foreign_article_is_not_found_and_nothing_is_marked(
     served_by_each: Served,
 ):
     served = served_by_each
@@ -193,11 +207,11 @@ async def test_u2_a_foreign_article_is_the_same_as_none_and_nothing_is_marked(
     own = "/api/users/ann/podcasts/ann/articles"
 
     for wrong in (theirs, "nobody", mine.upper()):
-        told = (404, f"there is no article {wrong}")
-        assert refusal(await served.get(f"{own}/{wrong}", token=ann)) == told
-        assert refusal(await served.post(f"{own}/{wrong}/processed", token=ann)) == told
+        reported = (404, f"there is no article {wrong}")
+        assert refusal(await served.get(f"{own}/{wrong}", token=ann)) == reported
+        assert refusal(await served.post(f"{own}/{wrong}/processed", token=ann)) == reported
         bulk = await served.post(f"{own}/processed", {"ids": [mine, wrong]}, token=ann)
-        assert refusal(bulk) == told
+        assert refusal(bulk) == reported
     for name, token in (("ann", ann), ("bob", bob)):
         path = f"/api/users/{name}/podcasts/{name}/articles?processed=false"
         (page,) = await walked(served, path, token=token)

@@ -1,4 +1,4 @@
-"""No body, however it is made, holds up everybody else or is answered at length (U8, H2)."""
+"""No request body blocks other requests or gets a long response (U8, H2)."""
 
 import asyncio
 import gc
@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from headwater.api.body_limit import BodyLimit
+from headwater.api.middleware.body_limit import BodyLimit
 from tests.api.conftest import DEFAULT, OWN, Answer, Served, serving, settings_in
 
 USERS, BATCH = "/api/users", f"{DEFAULT}/sources/batch"
 PROCESSED = f"{DEFAULT}/articles/processed"
-LONGEST_PAUSE = 1.0  # seconds at work, four times what H2 allows: this machine may be a slow one
+LONGEST_PAUSE = 1.0  # seconds of work, four times the limit of H2: this machine may be slow
 JSON = {"Content-Type": "application/json"}
 
 
@@ -31,7 +31,7 @@ def with_keys(count: int) -> bytes:
 
 
 BODIES = [
-    # as much as gets through
+    # the largest accepted size
     pytest.param(USERS, with_keys(7_000), 422, "more than 100 fields", id="fields"),
     pytest.param(
         USERS, b'{"name":[' + b"[]," * 21_000 + b"[]]}", 422, "wrong input: name", id="lists"
@@ -46,11 +46,11 @@ BODIES = [
         BATCH, with_ids(b'"%s"' % str(uuid.uuid4()).encode() for _ in range(100_000)), 404, "",
         id="as many ids as may be",
     ),
-    # and a little more
+    # slightly larger
     pytest.param(USERS, with_keys(10_000), 413, "65,536 bytes", id="more fields"),
     pytest.param(PROCESSED, b"[" + b"1," * 500_000, 413, "11,000 values", id="more wrong ids"),
     pytest.param(BATCH, with_ids([b"[]"] * 1_700_000), 413, "101,000 values", id="lists for ids"),
-    # and as much as anybody could send
+    # the largest size a client could send
     pytest.param(USERS, with_keys(900_000), 413, "65,536 bytes", id="900,000 fields"),
     pytest.param(
         PROCESSED, with_ids([b"1"] * 4_000_000), 413, "1,048,576 bytes", id="4,000,000 wrong ids"
@@ -61,46 +61,46 @@ BODIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "body", "status", "told"), BODIES)
-async def test_h2_a_body_keeps_nobody_waiting(
-    served: Served, path: str, body: bytes, status: int, told: str
+@pytest.mark.parametrize(("path", "body", "status", "reported"), BODIES)
+async def test_h2_a_large_body_delays_no_other_request(
+    served: Served, path: str, body: bytes, status: int, reported: str
 ) -> None:
-    async with Pauses() as pauses:
+    async with LoopStalls() as pauses:
         sent = io.BytesIO(body)
         async with served.session.post(served.url + path, data=sent, headers=JSON) as found:
             answer = Answer(found.status, found.headers, await found.read())
     assert answer.status == status
-    assert told in f"{answer.json['detail']} {answer.json['errors']}"
+    assert reported in f"{answer.json['detail']} {answer.json['errors']}"
     assert len(answer.json["errors"]) <= 1
     assert len(answer.body) < 1000
     assert pauses.longest < LONGEST_PAUSE
     assert (await served.get("/api/health")).status == 200
 
 
-class Pauses:
-    """How long the event loop worked without giving a turn to somebody who wanted one."""
+class LoopStalls:
+    """How long the event loop worked without running other ready callbacks."""
 
     longest = 0.0
 
-    async def __aenter__(self) -> "Pauses":
-        gc.freeze()  # to go through all that other tests left behind is nobody's pause
+    async def __aenter__(self) -> "LoopStalls":
+        gc.freeze()  # collect the garbage of other tests first, outside the measurement
         self._task = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.sleep(0)  # the last pause counts as well
+        await asyncio.sleep(0)  # the last stall counts as well
         self._task.cancel()
         gc.unfreeze()
 
     async def _watch(self) -> None:
-        last = time.thread_time()  # waiting for a processor is not the loop's fault
+        last = time.thread_time()  # waiting for a processor does not count
         while True:
             await asyncio.sleep(0.005)
             now = time.thread_time()
             self.longest, last = max(self.longest, now - last), now
 
 
-async def test_names_that_somebody_made_up_are_told_in_short(served: Served) -> None:
+async def test_unknown_field_names_are_shortened_in_the_report(served: Served) -> None:
     answer = await served.post(USERS, {"name": "a", "n" * 50_000: 1, "line\nbreak": 2})
     fields = [one["field"] for one in answer.json["errors"]]
     assert (answer.status, fields) == (422, ["n" * 99 + "…", "line�break"])
@@ -111,7 +111,7 @@ async def test_names_that_somebody_made_up_are_told_in_short(served: Served) -> 
     assert len(answer.body) < 2000
 
 
-async def test_of_many_wrong_fields_the_first_are_named_in_the_detail(served: Served) -> None:
+async def test_the_detail_names_the_first_of_many_wrong_fields(served: Served) -> None:
     answer = await served.post(USERS, {f"f{n}": n for n in range(100)})
     assert answer.status == 422
     assert answer.json["detail"].endswith("f7, f8 and 91 more")  # `name` is missing as well
@@ -132,7 +132,7 @@ async def test_of_many_wrong_fields_the_first_are_named_in_the_detail(served: Se
         (b'{"name": "a"}', {"Content-Type": "application/octet-stream"}),
     ],
 )
-async def test_a_body_that_is_missing_or_no_json_is_named_body(
+async def test_a_missing_or_invalid_json_body_is_reported_as_body(
     served: Served, data: bytes | None, headers: dict[str, str]
 ) -> None:
     answer = await served.post(USERS, data=data, headers=headers)
@@ -140,7 +140,7 @@ async def test_a_body_that_is_missing_or_no_json_is_named_body(
     assert [one["field"] for one in answer.json["errors"]] == ["body"]
 
 
-async def test_u8_only_the_very_paths_of_large_bodies_take_them(served: Served) -> None:
+async def test_u8_only_the_paths_for_large_bodies_accept_them(served: Served) -> None:
     body = json.dumps({"name": "a"}).encode().ljust(70_000)
     for method, path in (
         ("PUT", "/api/users/default/podcasts/opml"),
@@ -149,24 +149,25 @@ async def test_u8_only_the_very_paths_of_large_bodies_take_them(served: Served) 
         ("POST", "/api/users/a/b/podcasts/c/opml"),
     ):
         assert (await served.call(method, path, data=body, headers=JSON)).status == 413, path
-    opml = b'<opml version="2.0"><body></body></opml>'.ljust(70_000)
+    outline = b'<outline xmlUrl="https://example.org/feed"/>'
+    opml = (b'<opml version="2.0"><body>' + outline + b"</body></opml>").ljust(70_000)
     assert (await served.post(f"{DEFAULT}/opml", data=opml)).status == 200
     assert (await served.post("/login", data=b"x" * 140_000)).status == 413
 
 
-async def test_u8_a_body_that_stops_coming_is_not_waited_for(tmp_path: Path) -> None:
-    def impatient(api: FastAPI, *_: Any) -> None:
-        api.add_middleware(BodyLimit, most=1000, silence_seconds=0.2)
+async def test_u8_a_body_that_stalls_times_out(tmp_path: Path) -> None:
+    def short_timeout(api: FastAPI, *_: Any) -> None:
+        api.add_middleware(BodyLimit, most=1000, idle_seconds=0.2)
 
-    async with serving(settings_in(tmp_path), add=impatient) as served:
+    async with serving(settings_in(tmp_path), add=short_timeout) as served:
         reader, writer = await asyncio.open_connection(OWN, served.port)
         head = f"POST /api/users HTTP/1.1\r\nHost: {OWN}\r\nContent-Type: application/json\r\n"
         writer.write(head.encode() + b'Content-Length: 13\r\n\r\n{"name"')
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answered = await reader.read()
         writer.close()
-        users = await served.app.store.people.users()
+        users = await served.app.store.accounts.users()
     first, _, body = answered.partition(b"\r\n\r\n")
     assert first.startswith(b"HTTP/1.1 408 ")
-    assert Answer(408, {}, body).json["detail"] == "the body did not come in time"
+    assert Answer(408, {}, body).json["detail"] == "the body did not arrive in time"
     assert len(users) == 1

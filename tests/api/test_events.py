@@ -1,4 +1,4 @@
-"""Events over real connections: order, shapes, coming back, filters, and who sees what."""
+"""Events over real connections: order, schemas, reconnects, filters and access."""
 
 import asyncio
 from pathlib import Path
@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from headwater.api.event_log import EventLimits
-from headwater.api.schemas import PollOut, PostOut
-from headwater.demo import Reply, Request
+from headwater.api.events.event_log import EventLimits
+from headwater.api.schemas.outputs import PostOut
+from headwater.api.schemas.source_outputs import PollOut
+from headwater.demo.demo_web import Reply, Request
 from headwater.engine.events import EventKind
 from headwater.model import Outcome, OutcomeKind, Subject
 from tests.api.conftest import DEFAULT, Served, serving, settings_in
-from tests.api.following import Told, following
+from tests.api.event_stream_client import ReceivedEvent, event_stream
 from tests.factories import a_post, a_subject
 from tests.system.conftest import feed_site, web_of
 
@@ -24,33 +25,50 @@ def names(shape: type[Any]) -> set[str]:
     return {str(field.alias) for field in shape.model_fields.values()}
 
 
-def kinds(found: list[Told]) -> list[str]:
-    return [told.kind for told in found]
+# of the event of a new post
+LATER_FIELDS = {
+    "body",
+    "markdown",
+    "enclosures",
+    "categories",
+    "fullTextError",
+    "filteredBy",
+    "score",
+    "annotations",
+    "expiresAt",
+    "storyId",
+    "alsoFrom",
+}
+POST_FIELDS = names(PostOut) - LATER_FIELDS
 
 
-def tell(served: Served, subject: Subject, kind: EventKind = EventKind.POLL_STARTED) -> None:
-    served.service.events.tell(kind, subject)
+def kinds(found: list[ReceivedEvent]) -> list[str]:
+    return [event.kind for event in found]
+
+
+def emit(served: Served, subject: Subject, kind: EventKind = EventKind.POLL_STARTED) -> None:
+    served.service.events.emit(kind, subject)
 
 
 async def add(served: Served, url: str, place: str = DEFAULT, **more: Any) -> str:
-    """A new source; answers its id."""
+    """Add a source and return its id."""
     body = {"type": "rss", "url": url, "includeHistory": True} | more
     made = await served.post(f"{place}/sources", body)
     assert made.status == 201, made.body
     return str(made.json["id"])
 
 
-async def test_a_poll_is_told_in_order_with_its_posts_and_outcome(served_by_each: Served):
+async def test_a_poll_is_reported_in_order_with_its_posts_and_outcome(served_by_each: Served):
     served = served_by_each
-    async with web_of(feeds=feed_site(entries=2)) as web, following(served) as stream:
+    async with web_of(feeds=feed_site(entries=2)) as web, event_stream(served) as stream:
         url = web.url("feeds", "/a")
         source_id = await add(served, url)
         await served.service.poll_now(source_id)
         found = await stream.until("poll.finished")
     assert kinds(found) == ["poll.started", "post.created", "post.created", "poll.finished"]
-    numbers = [told.number for told in found]
+    numbers = [event.number for event in found]
     assert numbers == sorted(set(numbers))
-    started, first, second, finished = (told.data for told in found)
+    started, first, second, finished = (event.data for event in found)
     assert set(started) == ABOUT
     assert (started["sourceId"], started["url"]) == (source_id, url)
     assert (started["podcastId"], started["userId"]) == ("default", "default")
@@ -58,14 +76,16 @@ async def test_a_poll_is_told_in_order_with_its_posts_and_outcome(served_by_each
     assert set(finished) == ABOUT | names(PollOut)
     assert (finished["outcome"], finished["newPosts"], finished["status"]) == ("stored", 2, 200)
     assert set(finished["skipped"].values()) == {0}
-    assert set(first) == (ABOUT | names(PostOut)) - {"body"}
+    assert set(first) == ABOUT | POST_FIELDS
     listed = (await served.get(f"{DEFAULT}/sources/{source_id}/posts")).json["items"]
-    plain = [{name: post[name] for name in names(PostOut) - {"body"}} for post in listed]
-    told = [{name: data[name] for name in names(PostOut) - {"body"}} for data in (first, second)]
-    assert sorted(told, key=lambda post: post["id"]) == sorted(plain, key=lambda post: post["id"])
+    plain = [{name: post[name] for name in POST_FIELDS} for post in listed]
+    reported = [{name: data[name] for name in POST_FIELDS} for data in (first, second)]
+    assert sorted(reported, key=lambda post: post["id"]) == sorted(
+        plain, key=lambda post: post["id"]
+    )
 
 
-async def test_f3_disabling_and_recovering_are_told(served: Served):
+async def test_f3_disabling_and_recovering_are_reported(served: Served):
     visits: list[str] = []
 
     def site(request: Request) -> Reply:
@@ -74,7 +94,7 @@ async def test_f3_disabling_and_recovering_are_told(served: Served):
             return Reply(410)
         return Reply(500) if visits.count("/ill") == 1 else feed_site()(request)
 
-    async with web_of(site=site) as web, following(served) as stream:
+    async with web_of(site=site) as web, event_stream(served) as stream:
         gone = await add(served, web.url("site", "/gone"), maxFailures=1)
         ill = await add(served, web.url("site", "/ill"))
         await served.service.poll_now(gone)
@@ -94,22 +114,22 @@ async def test_f3_disabling_and_recovering_are_told(served: Served):
     assert (recovered.data["sourceId"], set(recovered.data)) == (ill, ABOUT)
 
 
-async def test_ticks_and_outages_are_for_everybody(served: Served):
+async def test_ticks_and_outages_are_sent_to_every_user(served: Served):
     ada = await served.person("Ada")
-    async with following(served, token=ada) as stream:
+    async with event_stream(served, token=ada) as stream:
         await served.service.tick()
-        served.service.events.tell(EventKind.OUTAGE, text="DNS")
-        served.service.events.tell(EventKind.OUTAGE, text=None)
+        served.service.events.emit(EventKind.OUTAGE, text="DNS")
+        served.service.events.emit(EventKind.OUTAGE, text=None)
         tick, began, ended = await stream.take(3)
     assert (tick.kind, tick.data["sources"]) == ("tick", 0)
-    assert [(told.kind, told.data["kind"]) for told in (began, ended)] == [
+    assert [(event.kind, event.data["kind"]) for event in (began, ended)] == [
         ("outage", "DNS"),
         ("outage", None),
     ]
 
 
-async def test_the_answer_says_that_nobody_is_to_keep_or_gather_it(served: Served):
-    async with following(served) as stream:
+async def test_the_response_forbids_caching_and_buffering(served: Served):
+    async with event_stream(served) as stream:
         headers = stream.answer.headers
     assert headers["Content-Type"].startswith("text/event-stream")
     assert headers["Cache-Control"] == "no-store"
@@ -118,38 +138,38 @@ async def test_the_answer_says_that_nobody_is_to_keep_or_gather_it(served: Serve
 
 
 @pytest.mark.parametrize("by", ["header", "query"])
-async def test_whoever_comes_back_misses_nothing_and_gets_nothing_twice(served: Served, by: str):
+async def test_a_client_that_reconnects_gets_every_event_once(served: Served, by: str):
     posts = [a_post(str(n)) for n in range(MANY)]
     source = a_subject().source
     outcome = Outcome(source, source, OutcomeKind.STORED, served.app.clock.now(), tuple(posts))
-    seen: list[Told] = []
-    async with following(served) as stream:
+    seen: list[ReceivedEvent] = []
+    async with event_stream(served) as stream:
         last_id = stream.last_id
-    served.service.events.tell(EventKind.POST_CREATED, a_subject(), outcome=outcome)
-    tell(served, a_subject(), EventKind.SOURCE_RECOVERED)
+    served.service.events.emit(EventKind.POST_CREATED, a_subject(), outcome=outcome)
+    emit(served, a_subject(), EventKind.SOURCE_RECOVERED)
     while len(seen) < MANY + 1:
         query = f"?lastEventId={last_id}" if by == "query" else ""
         header = last_id if by == "header" else None
-        async with following(served, query, last_id=header) as stream:
+        async with event_stream(served, query, last_id=header) as stream:
             seen += await stream.take(min(25, MANY + 1 - len(seen)))
         last_id = seen[-1].id
-    assert [told.data.get("id") for told in seen] == [*(post.id for post in posts), None]
-    assert [told.number for told in seen] == list(range(1, MANY + 2))
+    assert [event.data.get("id") for event in seen] == [*(post.id for post in posts), None]
+    assert [event.number for event in seen] == list(range(1, MANY + 2))
 
 
-async def test_the_first_words_are_a_place_to_come_back_to(served: Served):
-    tell(served, a_subject())
-    async with following(served) as stream:
+async def test_the_first_line_has_an_id_to_resume_from(served: Served):
+    emit(served, a_subject())
+    async with event_stream(served) as stream:
         last_id = stream.last_id
-    tell(served, a_subject(), EventKind.SOURCE_RECOVERED)
-    async with following(served, last_id=last_id) as stream:
+    emit(served, a_subject(), EventKind.SOURCE_RECOVERED)
+    async with event_stream(served, last_id=last_id) as stream:
         assert kinds(await stream.take(1)) == ["source.recovered"]
 
 
 @pytest.mark.parametrize("odd", ["1-1", "nonsense", "%F0%9F%A6%86", "9" * 200])
-async def test_an_unknown_id_begins_with_a_reset_and_goes_on(served: Served, odd: str):
-    tell(served, a_subject())
-    async with following(served, f"?lastEventId={odd}") as stream:
+async def test_an_unknown_id_starts_with_a_reset_and_continues(served: Served, odd: str):
+    emit(served, a_subject())
+    async with event_stream(served, f"?lastEventId={odd}") as stream:
         reset = await stream.next()
         assert reset is not None
         assert (reset.kind, reset.id, set(reset.data)) == (
@@ -157,34 +177,34 @@ async def test_an_unknown_id_begins_with_a_reset_and_goes_on(served: Served, odd
             stream.last_id,
             {"at", "reason"},
         )
-        tell(served, a_subject(), EventKind.SOURCE_RECOVERED)
+        emit(served, a_subject(), EventKind.SOURCE_RECOVERED)
         assert kinds(await stream.take(1)) == ["source.recovered"]
-    async with following(served, last_id=reset.id) as stream:
+    async with event_stream(served, last_id=reset.id) as stream:
         assert kinds(await stream.take(1)) == ["source.recovered"]
 
 
-async def test_an_id_that_fell_out_of_the_window_begins_with_a_reset(tmp_path: Path):
+async def test_an_id_outside_the_window_starts_with_a_reset(tmp_path: Path):
     async with serving(settings_in(tmp_path), EventLimits(most_events=5)) as served:
-        async with following(served) as stream:
+        async with event_stream(served) as stream:
             last_id = stream.last_id
         for _ in range(6):
-            tell(served, a_subject())
-        async with following(served, "?types=tick", last_id=last_id) as stream:
+            emit(served, a_subject())
+        async with event_stream(served, "?types=tick", last_id=last_id) as stream:
             assert kinds(await stream.take(1)) == ["reset"]
 
 
-async def test_an_id_of_the_run_before_begins_with_a_reset(tmp_path: Path):
+async def test_an_id_of_an_earlier_process_starts_with_a_reset(tmp_path: Path):
     async with serving(settings_in(tmp_path)) as served:
-        tell(served, a_subject())
-        async with following(served) as stream:
+        emit(served, a_subject())
+        async with event_stream(served) as stream:
             last_id = stream.last_id
     async with serving(settings_in(tmp_path)) as served:
-        tell(served, a_subject())
-        async with following(served, last_id=last_id) as stream:
+        emit(served, a_subject())
+        async with event_stream(served, last_id=last_id) as stream:
             assert kinds(await stream.take(1)) == ["reset"]
 
 
-async def test_filters_leave_only_what_is_asked_for(served_by_each: Served):
+async def test_filters_select_matching_events_only(served_by_each: Served):
     served = served_by_each
     await served.post("/api/users/default/podcasts", {"name": "other"})
     (other,) = [
@@ -197,22 +217,22 @@ async def test_filters_leave_only_what_is_asked_for(served_by_each: Served):
     third = await add(served, "http://127.0.0.1:1/c", f"/api/users/default/podcasts/{other}")
     subjects = [await served.app.store.sources.subject(id_) for id_ in (first, second, third)]
     async with (
-        following(served, f"?podcast={other}") as of_podcast,
-        following(served, f"?source={first}") as of_source,
-        following(served, "?types=tick,%20source.recovered") as of_types,
-        following(served, f"?source={second}&types=tick,source.recovered") as of_both,
-        following(served, f"?source={second}&podcast={other}") as of_none,
+        event_stream(served, f"?podcast={other}") as of_podcast,
+        event_stream(served, f"?source={first}") as of_source,
+        event_stream(served, "?types=tick,%20source.recovered") as of_types,
+        event_stream(served, f"?source={second}&types=tick,source.recovered") as of_both,
+        event_stream(served, f"?source={second}&podcast={other}") as of_none,
     ):
         for subject in subjects:
             assert subject is not None
-            tell(served, subject)
-            tell(served, subject, EventKind.SOURCE_RECOVERED)
+            emit(served, subject)
+            emit(served, subject, EventKind.SOURCE_RECOVERED)
         await served.service.tick()
         assert [t.data["sourceId"] for t in await of_podcast.take(2)] == [third, third]
         assert kinds(await of_source.take(2)) == ["poll.started", "source.recovered"]
         assert kinds(await of_types.take(4)) == ["source.recovered"] * 3 + ["tick"]
         assert [t.data["sourceId"] for t in await of_both.take(1)] == [second]
-        served.api.state.event_streams.close()
+        served.api.state.event_log.close()
         for stream in (of_podcast, of_source, of_types, of_both, of_none):
             assert await stream.rest() == []
 
@@ -228,14 +248,14 @@ async def test_filters_leave_only_what_is_asked_for(served_by_each: Served):
         ("source=%00", "source"),
     ],
 )
-async def test_what_nobody_knows_is_refused_by_name(served: Served, query: str, field: str):
+async def test_unknown_filters_are_refused_by_name(served: Served, query: str, field: str):
     answer = await served.get(f"/api/events?{query}")
     assert (answer.status, answer.json["errors"][0]["field"]) == (422, field)
 
 
-async def test_u2_foreign_and_unknown_ids_are_the_same_404(served_by_each: Served):
+async def test_u2_foreign_and_unknown_ids_both_get_404(served_by_each: Served):
     served = served_by_each
-    place = await a_place_of(served, "Ada")
+    place = await new_sources_path(served, "Ada")
     bob, admin = await served.person("Bob"), await served.admin()
     served.token = admin
     source_id = await add(served, "http://127.0.0.1:1/a", place)
@@ -248,80 +268,80 @@ async def test_u2_foreign_and_unknown_ids_are_the_same_404(served_by_each: Serve
     assert (await served.get("/api/events?podcast=nobody")).status == 404
     assert (await served.get("/api/events?source=")).status == 404
     for query in (f"?source={source_id}", f"?podcast={podcast_id}"):
-        async with following(served, query, token=admin):
+        async with event_stream(served, query, token=admin):
             pass
 
 
-async def a_place_of(served: Served, name: str) -> str:
-    """Where the sources of a new person are."""
+async def new_sources_path(served: Served, name: str) -> str:
+    """The path of the sources of a new user."""
     await served.person(name)
     return f"/api/users/{name}/podcasts/{name}"
 
 
-async def test_u2_nobody_sees_what_happens_to_others(served: Served):
+async def test_u2_users_do_not_see_events_of_others(served: Served):
     secrets = {name: await served.person(name) for name in ("Ada", "Bob")}
     admin = await served.admin()
     users = (await served.get("/api/users", token=admin)).json["items"]
     ids = {user["name"]: user["id"] for user in users}
     url = "https://anna:pw@example.org/feed?token=s3cret&page=2"
-    async with following(served, token=admin) as stream:
+    async with event_stream(served, token=admin) as stream:
         last_id = stream.last_id
     for name in ("Ada", "Bob", "Ada"):
-        tell(served, a_subject(user_id=ids[name], url=url))
-    served.service.events.tell(EventKind.TICK, text="3")
+        emit(served, a_subject(user_id=ids[name], url=url))
+    served.service.events.emit(EventKind.TICK, text="3")
     for name in ("Ada", "Bob"):
-        async with following(served, token=secrets[name], last_id=last_id) as stream:
+        async with event_stream(served, token=secrets[name], last_id=last_id) as stream:
             old = await stream.until("tick")
             for user_id in ids.values():
-                tell(served, a_subject(user_id=user_id, url=url))
-            served.service.events.tell(EventKind.TICK, text="3")
+                emit(served, a_subject(user_id=user_id, url=url))
+            served.service.events.emit(EventKind.TICK, text="3")
             new = await stream.until("tick")
-        whose = [told.data["userId"] for told in old + new if told.kind != "tick"]
+        whose = [event.data["userId"] for event in old + new if event.kind != "tick"]
         assert whose == [ids[name]] * (3 if name == "Ada" else 2)
-        assert {told.data["url"] for told in old if told.kind != "tick"} == {url}
-    async with following(served, token=admin, last_id=last_id) as stream:
+        assert {event.data["url"] for event in old if event.kind != "tick"} == {url}
+    async with event_stream(served, token=admin, last_id=last_id) as stream:
         found = await stream.until("tick")
-    assert [told.data["userId"] for told in found[:-1]] == [ids["Ada"], ids["Bob"], ids["Ada"]]
-    shown = {told.data["url"] for told in found[:-1]}
+    assert [event.data["userId"] for event in found[:-1]] == [ids["Ada"], ids["Bob"], ids["Ada"]]
+    shown = {event.data["url"] for event in found[:-1]}
     assert shown == {"https://example.org/feed?token=***&page=2"}
 
 
-async def test_u2_events_need_a_token_where_there_are_tokens(served: Served):
+async def test_u2_events_need_a_token_once_tokens_exist(served: Served):
     await served.admin()
     assert (await served.get("/api/events")).status == 401
     assert (await served.get("/api/events", token="hw_wrong")).status == 401
 
 
-async def test_text_from_feeds_breaks_no_line(served: Served):
+async def test_line_breaks_in_feed_text_do_not_split_an_event(served: Served):
     title = 'one\ntwo\r\n\nevent: tick\u2028data: {"a": 1}\ud800'
     source = a_subject().source
     post = a_post(title=title)
     outcome = Outcome(source, source, OutcomeKind.STORED, served.app.clock.now(), (post,))
-    async with following(served) as stream:
-        served.service.events.tell(EventKind.POST_CREATED, a_subject(), outcome=outcome)
-        tell(served, a_subject())
-        told, after = await stream.take(2)
-    assert (told.data["title"], after.kind) == (title, "poll.started")
+    async with event_stream(served) as stream:
+        served.service.events.emit(EventKind.POST_CREATED, a_subject(), outcome=outcome)
+        emit(served, a_subject())
+        event, after = await stream.take(2)
+    assert (event.data["title"], after.kind) == (title, "poll.started")
 
 
-async def test_h2_a_long_replay_does_not_hold_up_the_loop(served: Served):
+async def test_h2_a_long_replay_does_not_block_the_loop(served: Served):
     posts = tuple(a_post(str(n)) for n in range(9_000))
     source = a_subject().source
     outcome = Outcome(source, source, OutcomeKind.STORED, served.app.clock.now(), posts)
-    async with following(served) as stream:
+    async with event_stream(served) as stream:
         last_id = stream.last_id
-    served.service.events.tell(EventKind.POST_CREATED, a_subject(), outcome=outcome)
+    served.service.events.emit(EventKind.POST_CREATED, a_subject(), outcome=outcome)
     turns = 0
 
-    async def count_turns() -> None:
+    async def count_iterations() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
-    async with following(served, last_id=last_id) as stream:
-        counting = asyncio.create_task(count_turns())
+    async with event_stream(served, last_id=last_id) as stream:
+        counting = asyncio.create_task(count_iterations())
         found = await stream.take(len(posts))
         counting.cancel()
-    assert [told.data["id"] for told in found] == [post.id for post in posts]
+    assert [event.data["id"] for event in found] == [post.id for post in posts]
     assert turns > 50

@@ -1,4 +1,4 @@
-"""When a source is polled next, and why, as the running service knows it."""
+"""When a source is polled next, and why, as reported by the running service."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headwater.demo import Reply
+from headwater.demo.demo_web import Reply
 from headwater.model import Hold
 from tests.api.conftest import Served, serving, settings_in
-from tests.api.watching import Doorman, feed, watch
+from tests.api.scripted_hosts import GatedHost, feed, watch
 from tests.system.conftest import until, web_of
 
 
@@ -39,18 +39,18 @@ async def test_a_polled_source_is_explained_by_its_interval(served: Served):
     assert not {"backoff", "hold", "paused", "outage", "lane position"} & steps.keys()
 
 
-async def test_failures_backoff_and_cap_are_told(served: Served):
+async def test_failures_backoff_and_cap_are_reported(served: Served):
     async with web_of(host=lambda _: Reply(500)) as web:
         source = await watch(served, web.url("host"), maxBackoffHours=1)
         for _ in range(2):
             await served.post(f"{source}/poll")
         _, steps = await explained(served, source)
-    told = "failed 2 times in a row: 30 min doubled each time is 1 h, at most 1 h"
-    assert steps["backoff"]["detail"] == told
+    reported = "failed 2 times in a row: 30 min doubled each time is 1 h, at most 1 h"
+    assert steps["backoff"]["detail"] == reported
 
 
-async def test_the_place_in_the_lane_is_told(served: Served):
-    slow = Doorman()
+async def test_the_position_in_the_lane_is_reported(served: Served):
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         paths = [await watch(served, web.url("slow", f"/{n}")) for n in range(3)]
         polls = [asyncio.create_task(served.post(f"{paths[0]}/poll"))]
@@ -72,7 +72,7 @@ def _waits(served: Served, count: int) -> bool:
     return served.service.lanes.waiting() == count
 
 
-async def test_p9_a_hold_that_only_the_service_knows_is_told(served: Served):
+async def test_p9_a_hold_known_only_to_the_service_is_reported(served: Served):
     source = await watch(served, "https://feeds.example.org/news.xml")
     now = served.app.clock.now()
     hold = Hold(now + timedelta(hours=2), now, "HTTP 429 from feeds.example.org")
@@ -83,7 +83,7 @@ async def test_p9_a_hold_that_only_the_service_knows_is_told(served: Served):
     assert abs(moment(next_at) - hold.until) < timedelta(seconds=5)
 
 
-async def test_p2_the_delay_its_origin_and_when_it_is_over_are_told(tmp_path: Path):
+async def test_p2_the_delay_its_origin_and_its_end_are_reported(tmp_path: Path):
     settings = settings_in(tmp_path, **{"app.source.poll-delay-seconds": {"rss": 500}})
     async with serving(settings) as served, web_of(host=lambda _: feed()) as web:
         source = await watch(served, web.url("host"))
@@ -100,7 +100,7 @@ async def test_g2_a_paused_scheduler_is_a_reason(served: Served):
         await served.put("/api/scheduler", {"paused": True})
         next_at, steps = await explained(served, source)
     assert next_at is None
-    assert "switched off" in steps["paused"]["detail"]
+    assert "the scheduler is paused" in steps["paused"]["detail"]
 
 
 async def test_o2_an_outage_is_a_reason(served: Served):

@@ -7,9 +7,9 @@ import feedparser
 import pytest
 
 from headwater.fetch import read_feed
-from headwater.rules.feeds import ATOM, JSON_FEED
+from headwater.formats.article_feeds import ATOM, JSON_FEED
 from tests.api.conftest import DEFAULT, Answer, Served
-from tests.api.filling import articles_of, posts_of, refusal, source_of
+from tests.api.stored_data import articles_of, posts_of, refusal, source_of
 
 TYPES = {"feed.atom": ATOM, "feed.json": JSON_FEED}
 BOTH = pytest.mark.parametrize("name", list(TYPES))
@@ -41,7 +41,7 @@ async def test_readers_get_the_newest_articles(served_by_each: Served, name: str
     assert entries(name, await served.get(f"{DEFAULT}/{name}")) == found
 
 
-async def test_a_feed_says_where_it_is_and_which_podcast_it_is_of(served: Served):
+async def test_a_feed_names_its_own_url_and_its_podcast(served: Served):
     made = await served.post("/api/users/default/podcasts", {"name": "Fish & <Chips>"})
     podcast = made.json["id"]
     own = f"/api/users/default/podcasts/{podcast}"
@@ -63,7 +63,7 @@ async def test_a_feed_says_where_it_is_and_which_podcast_it_is_of(served: Served
 
 
 @BOTH
-async def test_a_reader_that_has_the_newest_is_told_so(served_by_each: Served, name: str):
+async def test_a_reader_with_the_newest_articles_gets_304(served_by_each: Served, name: str):
     served = served_by_each
     path = f"{DEFAULT}/{name}"
     source = await source_of(served)
@@ -92,7 +92,7 @@ async def test_a_reader_that_has_the_newest_is_told_so(served_by_each: Served, n
 
 
 @BOTH
-async def test_u2_feeds_of_others_are_not_there(served: Served, name: str):
+async def test_u2_feeds_of_others_are_not_found(served: Served, name: str):
     ann = await served.person("ann")
     await served.person("bob")
     assert (await served.get(f"/api/users/ann/podcasts/ann/{name}", token=ann)).status == 200

@@ -1,4 +1,4 @@
-"""The small API: health, readiness, the Host header, problem documents."""
+"""Health, readiness, the Host header, problem documents."""
 
 import asyncio
 import errno
@@ -13,19 +13,25 @@ import pytest
 
 from headwater import __version__, logs
 from headwater.api.factory import create_api
+from headwater.api.middleware.origin_guard import host_part
 from headwater.api.server import is_loopback, listen, web_server
-from headwater.api.site_guard import host_part
 from headwater.app import open_app
 from headwater.clock import SystemClock
-from headwater.demo import DemoWeb, Reply, ScriptedHost
-from headwater.errors import ConfigError, DatabaseUnavailable, NotFound, UsageError
-from headwater.operations.checks import Verdict
-from headwater.operations.process import open_files
-from headwater.operations.readiness import disk, readiness
-from headwater.operations.standing import Watch
+from headwater.demo.demo_web import DemoWeb, Reply
+from headwater.engine.cluster.worker_counters import WorkerCounters
+from headwater.errors import (
+    ConfigError,
+    DatabaseUnavailable,
+    NotFound,
+    SchemaTooNew,
+    UsageError,
+)
+from headwater.operations.readiness import CheckStatus, disk, open_files, readiness
+from headwater.operations.service_status import StatusCache
 from headwater.settings import load_settings
 from headwater.store.database import READERS
 from tests.factories import a_source
+from tests.scripted_host import ScriptedHost
 
 OWN = "127.0.0.1"
 
@@ -37,11 +43,11 @@ def settings_in(folder, **options):
 
 @asynccontextmanager
 async def serving(settings):
-    """An API on a port of its own, with the service behind it."""
+    """An API on a free port, with the service behind it."""
     async with open_app(settings) as app, app.service() as service:
         api = create_api(app, service)
         with listen(OWN, 0) as listener:
-            server = web_server(api)
+            server = web_server(api, end_streams=api.state.event_log.close)
             task = asyncio.create_task(server.serve(sockets=[listener]))
             while not server.started:
                 await asyncio.sleep(0.01)
@@ -62,7 +68,7 @@ async def get(port, path, *, host=OWN, lines=()):
     return int(first.split()[1]), headers, body
 
 
-async def test_health_tells_version_and_schema(tmp_path):
+async def test_health_reports_version_and_schema(tmp_path):
     async with serving(settings_in(tmp_path)) as served:
         status, headers, body = await get(served.port, "/api/health")
         schema, _ = await served.app.store.schema()
@@ -87,26 +93,26 @@ async def test_ready_needs_a_tick(tmp_path):
         assert set(json.loads(body)["checks"]) == names
 
 
-async def test_k5_ready_says_what_is_wrong(tmp_path):
+async def test_k5_ready_names_the_failed_check(tmp_path):
     settings = settings_in(tmp_path)
     async with open_app(settings) as app, app.service() as service:
         await service.tick()
-        app.store.trouble = "the disk is full"
+        app.store.database_error = "the disk is full"
         service.guard.kind = "DNS"
         service.metrics.loop_lag.note(6.0)
         for name in ("a.example", "b.example", "c.example"):
             service.metrics.names.note(name, False)
         later = app.clock.now().replace(year=2099)
         found = {c.name: c for c in await readiness(settings, app.store, service, later)}
-    wrong = {name for name, check in found.items() if check.verdict is Verdict.WRONG}
+    wrong = {name for name, check in found.items() if check.verdict is CheckStatus.WRONG}
     assert wrong == {"database", "scheduler", "loop", "outage", "names"}
     assert found["database"].cause == "the disk is full"
-    assert found["database"].detail == "it could not be written to of late; the log says why"
-    assert found["outage"].detail.startswith("this machine seems cut off (DNS)")
-    assert found["names"].detail == "no name server answers: 3 names asked in vain"
+    assert found["database"].detail == "the last write failed; the log has the reason"
+    assert found["outage"].detail.startswith("this machine seems to be offline (DNS)")
+    assert found["names"].detail == "name servers do not respond: 3 names without an answer"
 
 
-async def test_a_single_sick_name_or_a_moment_of_lag_is_noted_and_no_more(tmp_path):
+async def test_one_unresolved_name_or_a_short_lag_is_reported_but_not_unready(tmp_path):
     async with serving(settings_in(tmp_path)) as served:
         await served.service.tick()
         served.service.metrics.names.note("sick.example", False)
@@ -114,11 +120,11 @@ async def test_a_single_sick_name_or_a_moment_of_lag_is_noted_and_no_more(tmp_pa
         status, _, body = await get(served.port, "/api/ready")
     checks = json.loads(body)["checks"]
     assert status == 200
-    assert checks["names"]["detail"] == "1 asked in vain since the last answer"
-    assert checks["loop"]["detail"] == "at most 2000 ms late of late"
+    assert checks["names"]["detail"] == "1 without an answer since the last success"
+    assert checks["loop"]["detail"] == "at most 2000 ms late in the last minutes"
 
 
-async def test_o1_ready_says_when_files_run_out(tmp_path, monkeypatch):
+async def test_o1_ready_reports_exhausted_file_descriptors(tmp_path, monkeypatch):
     monkeypatch.setattr("headwater.operations.readiness.open_files", lambda: (1_010, 1_024.0))
     async with serving(settings_in(tmp_path)) as served:
         await served.service.tick()
@@ -128,7 +134,7 @@ async def test_o1_ready_says_when_files_run_out(tmp_path, monkeypatch):
     assert found["checks"]["files"] == {"ok": False, "detail": "1,010 of 1,024 open"}
 
 
-def test_o1_where_no_file_can_be_opened_all_are_in_use(monkeypatch):
+def test_o1_if_no_file_can_be_opened_all_are_counted_as_used(monkeypatch):
     def none_left(_):
         raise OSError(errno.EMFILE, "too many open files")
 
@@ -137,16 +143,16 @@ def test_o1_where_no_file_can_be_opened_all_are_in_use(monkeypatch):
     assert used == most > 0
 
 
-async def test_k5_ready_counts_the_results_that_wait_for_the_database(tmp_path, monkeypatch):
-    monkeypatch.setattr("headwater.store.sqlite._BUSY_SECONDS", 0.01)
+async def test_k5_ready_counts_results_waiting_for_the_database(tmp_path, monkeypatch):
+    monkeypatch.setattr("headwater.store.sqlite.BUSY_SECONDS", 0.01)
     settings = settings_in(tmp_path, **{"app.fetch.allow-private-networks": True})
     locked = asyncio.Event()
 
-    async def answer_once_locked(_):
+    async def response_while_locked(_):
         await locked.wait()
         return Reply(status=404)
 
-    host = ScriptedHost(answer_once_locked, name="missing")
+    host = ScriptedHost(response_while_locked, name="missing")
     async with serving(settings) as served, DemoWeb([host], clock=SystemClock()) as web:
         store, service = served.app.store, served.service
         now = served.app.clock.now()
@@ -155,42 +161,44 @@ async def test_k5_ready_counts_the_results_that_wait_for_the_database(tmp_path, 
         )
         await service.tick()
         with closing(sqlite3.connect(tmp_path / "test.db", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")  # nobody else can write until this ends
+            other.execute("BEGIN IMMEDIATE")  # no other writer succeeds until this ends
             locked.set()
-            while not store.waiting:
+            while not store.results_waiting:
                 await asyncio.sleep(0.01)
             status, _, body = await get(served.port, "/api/ready")
             other.execute("ROLLBACK")
-        await service.lanes.wait_until_idle()
+        await service.lanes.emptied(service.lanes.names())
         after, _, _ = await get(served.port, "/api/ready")
     checks = json.loads(body)["checks"]
-    assert (status, after, store.waiting) == (503, 200, 0)
+    assert (status, after, store.results_waiting) == (503, 200, 0)
     assert checks["results"] == {"ok": False, "detail": "results of 1 polls wait for the database"}
-    assert checks["database"]["detail"] == "it could not be written to of late; the log says why"
+    assert checks["database"]["detail"] == "the last write failed; the log has the reason"
 
 
-async def test_u6_ready_tells_nobody_of_folders_or_in_a_databases_own_words(tmp_path, lines):
+async def test_u6_ready_reveals_neither_folders_nor_database_messages(tmp_path, lines):
     logs.configure("json", "info", stream=lines)
     async with serving(settings_in(tmp_path)) as served:
         await served.service.tick()
         fine = await get(served.port, "/api/ready")
-        served.app.store.trouble = "cannot connect to db.internal as anna"
+        served.app.store.database_error = "cannot connect to db.internal as anna"
         troubled = [await get(served.port, "/api/ready") for _ in range(3)]
-        served.app.store.trouble = None
+        served.app.store.database_error = None
         broken = "ALTER TABLE schema_version RENAME COLUMN version TO versions"
         await served.app.store.database.write(lambda session: session.execute(broken))
         again = await get(served.port, "/api/ready")
         assert json.loads(again[2])["checks"]["database"]["ok"] is False
     for _, _, body in (fine, *troubled, again):
         assert not [word for word in (str(tmp_path), "internal", "versions") if word in str(body)]
-    told = [json.loads(line) for line in lines.getvalue().splitlines() if "not ready" in line]
-    assert [one["check"] for one in told] == ["database"]  # once, however often it is asked for
-    assert told[0]["why"] == "cannot connect to db.internal as anna"
-    assert str(tmp_path) in disk(settings_in(tmp_path)).detail  # which `doctor` tells
+    reported = [json.loads(line) for line in lines.getvalue().splitlines() if "not ready" in line]
+    assert [one["check"] for one in reported] == [
+        "database"
+    ]  # once, however many requests there are
+    assert reported[0]["why"] == "cannot connect to db.internal as anna"
+    assert str(tmp_path) in disk(settings_in(tmp_path)).detail  # reported by `doctor`
 
 
 async def hang(database):
-    """Keep every reader of a database waiting; the answer lets go of them."""
+    """Block every reader of a database; returns the function that releases them."""
     let_go = threading.Event()
     began = [threading.Event() for _ in range(READERS)]
 
@@ -204,7 +212,7 @@ async def hang(database):
     return let_go, waiting
 
 
-async def test_health_answers_while_the_database_does_not(tmp_path):
+async def test_health_responds_while_the_database_does_not(tmp_path):
     async with serving(settings_in(tmp_path)) as served:
         await served.service.tick()
         let_go, waiting = await hang(served.app.store.database)
@@ -217,25 +225,37 @@ async def test_health_answers_while_the_database_does_not(tmp_path):
         again = await get(served.port, "/api/health")
     assert (health[0], json.loads(health[2])["schema"]) == (200, None)
     assert ready[0] == 503
-    assert json.loads(ready[2])["checks"]["database"]["detail"] == "no answer within 5 s"
+    assert json.loads(ready[2])["checks"]["database"]["detail"] == "no response within 5 s"
     assert isinstance(json.loads(again[2])["schema"], int)
 
 
-async def test_k5_a_look_at_how_things_stand_waits_for_a_silent_database_once(tmp_path):
+async def test_k5_a_status_page_waits_only_once_for_an_unresponsive_database(tmp_path):
     async with serving(settings_in(tmp_path)) as served:
         app = served.app
-        watch = Watch(app.store, served.service, app.clock, app.policy, 60)
+        watch = StatusCache(app.store, app.clock, app.policy, 60)
         let_go, waiting = await hang(app.store.database)
         try:
-            async with asyncio.timeout(13):  # one after the other, three answers would take 15 s
-                found = await watch.look()
+            async with asyncio.timeout(13):  # one after the other, three queries would take 15 s
+                found = await watch.read()
         finally:
             let_go.set()
             await asyncio.gather(*waiting)
     assert (found.backlog, found.by_health, found.schema) == (None, None, None)
 
 
-async def test_health_answers_when_the_database_is_broken(tmp_path):
+async def test_k7_ready_reports_a_schema_that_another_version_has_upgraded(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        await served.service.tick()
+        await served.app.store.database.execute("INSERT INTO schema_version VALUES (9999)")
+        status, _, body = await get(served.port, "/api/ready")
+        with pytest.raises(SchemaTooNew, match="schema 9999"):
+            await served.service.tick()
+    found = json.loads(body)
+    assert (status, found["detail"]) == (503, "not ready: database")
+    assert found["checks"]["database"]["detail"].startswith("schema 9999, this program knows ")
+
+
+async def test_health_responds_when_the_database_is_broken(tmp_path):
     async with serving(settings_in(tmp_path)) as served:
         broken = "ALTER TABLE schema_version RENAME COLUMN version TO versions"
         await served.app.store.database.write(lambda session: session.execute(broken))
@@ -264,11 +284,11 @@ async def test_health_answers_when_the_database_is_broken(tmp_path):
         ("10.0.0.1", 403),
     ],
 )
-async def test_u3_the_host_header_must_be_one_of_ours(tmp_path, host, status):
+async def test_u3_the_host_header_must_be_an_allowed_name(tmp_path, host, status):
     settings = settings_in(tmp_path, **{"app.server.allowed-hosts": ["feeds.example"]})
     async with serving(settings) as served:
         got, headers, body = await get(served.port, "/api/health", host=host)
-    assert got in (status, 400)  # a header that is no host at all ends at the server
+    assert got in (status, 400)  # a header that is no host is refused by the server library
     if got == 403:
         assert headers["content-type"] == "application/problem+json"
         assert json.loads(body)["status"] == 403
@@ -309,7 +329,7 @@ async def test_errors_are_problem_documents(tmp_path):
     assert "secret" not in json.dumps(documents)
 
 
-def test_a_port_that_is_taken_is_one_line():
+def test_an_occupied_port_is_a_one_line_error():
     with (
         listen(OWN, 0) as taken,
         pytest.raises(ConfigError, match=r"cannot listen on 127\.0\.0\.1 port .*in use") as caught,
@@ -331,7 +351,7 @@ def test_a_port_that_is_taken_is_one_line():
         ("example.org", False),
     ],
 )
-def test_loopback_is_what_only_this_machine_reaches(host, loopback):
+def test_loopback_addresses_are_recognised(host, loopback):
     assert is_loopback(host) is loopback
 
 
@@ -342,8 +362,30 @@ def test_the_host_of_a_header(header, host):
     assert host_part(header) == host
 
 
-def test_disk_has_a_word_for_every_database(tmp_path):
-    assert disk(settings_in(tmp_path)).verdict is not Verdict.WRONG
+def test_disk_has_a_text_for_every_database(tmp_path):
+    assert disk(settings_in(tmp_path)).verdict is not CheckStatus.WRONG
     url = "postgresql://anna@db.example/headwater"
     settings = load_settings(options={"app.database-url": url}, environ={}, cwd=tmp_path)
-    assert disk(settings).verdict is Verdict.OK
+    assert disk(settings).verdict is CheckStatus.OK
+
+
+async def test_k5_ready_reports_a_deleted_database_file(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        await served.service.tick()
+        (tmp_path / "test.db").unlink()
+        status, _, body = await get(served.port, "/api/ready")
+    detail = json.loads(body)["checks"]["database"]["detail"]
+    assert status == 503
+    assert detail.startswith("the file was deleted or replaced while this process was running")
+
+
+async def test_k5_ready_and_metrics_report_how_long_results_wait_in_a_worker(tmp_path):
+    async with serving(settings_in(tmp_path)) as served:
+        await served.service.tick()
+        served.service.workers = (WorkerCounters(oldest_result_seconds=12.0),)
+        status, _, body = await get(served.port, "/api/ready")
+        _, _, metrics = await get(served.port, "/metrics")
+    checks = json.loads(body)["checks"]
+    assert status == 503
+    assert checks["results"]["detail"] == "results have waited to be stored for 12 s"
+    assert b"headwater_oldest_result_seconds 12" in metrics

@@ -1,4 +1,4 @@
-"""Hosts over the API: what is watched there, and how their lanes stand right now."""
+"""Hosts over the API: their sources and the current state of their lanes."""
 
 import asyncio
 from dataclasses import replace
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from headwater.demo import Reply
+from headwater.demo.demo_web import Reply
 from headwater.model import Hold, SourceType
-from headwater.store.host_lists import names
+from headwater.store.hosts import names
 from headwater.store.sqlite import SqliteDatabase
 from tests.api.conftest import DEFAULT, Served, serving, settings_in
-from tests.api.watching import Doorman, feed, watch
+from tests.api.scripted_hosts import GatedHost, feed, watch
 from tests.factories import a_source
 from tests.system.conftest import web_of
 
@@ -27,7 +27,7 @@ async def listed(served: Served, query: str = "", **options: Any) -> list[dict[s
     return found
 
 
-async def test_a_host_tells_what_is_watched_on_it_and_how_its_lane_stands(served_by_each: Served):
+async def test_a_host_reports_its_sources_and_the_state_of_its_lane(served_by_each: Served):
     served = served_by_each
     await watch(served, "https://a.example/one", pollDelaySeconds=7)
     await watch(served, "https://a.example/two", enabled=False)
@@ -38,6 +38,8 @@ async def test_a_host_tells_what_is_watched_on_it_and_how_its_lane_stands(served
         "enabled": 1,
         "failing": 0,
         "laneLength": 0,
+        "pagesPending": 0,
+        "sharedRequests": 0,
         "inFlight": None,
         "delaySeconds": 7.0,
         "delayOrigin": "the source's own pollDelaySeconds",
@@ -47,7 +49,7 @@ async def test_a_host_tells_what_is_watched_on_it_and_how_its_lane_stands(served
     }
 
 
-async def test_hosts_come_in_pages_by_name_that_new_hosts_do_not_disturb(served_by_each: Served):
+async def test_hosts_are_paged_by_name_and_new_hosts_do_not_disturb_pages(served_by_each: Served):
     served = served_by_each
     for name in ("d", "b", "a", "b"):
         await watch(served, f"https://{name}.example/{name}")
@@ -81,15 +83,16 @@ async def test_u2_a_user_sees_the_hosts_of_their_own_sources(served_by_each: Ser
     assert unknown.json | {"detail": ""} == foreign.json | {"detail": ""}
 
 
-async def test_a_host_shows_its_last_answers_to_ones_own_sources(served_by_each: Served):
+async def test_a_host_shows_the_last_responses_to_own_sources(served_by_each: Served):
     served = served_by_each
     ann, bob = await served.person("ann"), await served.person("bob")
+    admin = await served.admin()
     async with web_of(host=lambda r: feed() if r.path == "/good" else Reply(404)) as web:
         good = await watch(served, web.url("host", "/good"), place=ANN, token=ann)
         bad = await watch(served, web.url("host", "/bad"), place=ANN, token=ann)
         his = await watch(served, web.url("host", "/his"), place=BOB, token=bob)
-        for source, token in ((good, ann), (bad, ann), (his, bob), (good, ann)):
-            await served.post(f"{source}/poll", token=token)
+        for source in (good, bad, his, good):
+            await served.post(f"{source}/poll", token=admin)
         card = await served.get(f"/api/hosts/{web.address('host')}", token=ann)
     assert card.status == 200
     host = card.json
@@ -98,8 +101,8 @@ async def test_a_host_shows_its_last_answers_to_ones_own_sources(served_by_each:
     assert (host["sources"], host["failing"]) == (2, 1)
     assert host["lastSuccessAt"] is not None
     good_id, bad_id = (source.rpartition("/")[2] for source in (good, bad))
-    told = [(answer["sourceId"], answer["outcome"], answer["status"]) for answer in answers]
-    assert told == [
+    reported = [(answer["sourceId"], answer["outcome"], answer["status"]) for answer in answers]
+    assert reported == [
         (good_id, "unchanged", 200),
         (bad_id, "failed", 404),
         (good_id, "stored", 200),
@@ -110,9 +113,9 @@ async def test_a_host_shows_its_last_answers_to_ones_own_sources(served_by_each:
     assert "404" in answers[1]["error"]
 
 
-async def test_what_is_in_flight_is_named_to_its_owner_alone(served: Served):
+async def test_a_poll_in_flight_is_shown_to_its_owner_only(served: Served):
     ann, bob = await served.person("ann"), await served.person("bob")
-    slow = Doorman()
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         url = web.url("slow", "/secret")
         hers = await watch(served, url, place=ANN, token=ann)
@@ -129,7 +132,7 @@ async def test_what_is_in_flight_is_named_to_its_owner_alone(served: Served):
     assert seen_by_ann["laneLength"] == seen_by_bob["laneLength"] == 2
 
 
-async def test_u6_a_hold_is_told_without_the_url_that_it_answered(served: Served):
+async def test_u6_a_hold_is_reported_without_the_url_that_caused_it(served: Served):
     ann, bob = await served.person("ann"), await served.person("bob")
     limited = Reply(429, headers={"Retry-After": "600"})
     async with web_of(limited=lambda _: limited) as web:
@@ -144,7 +147,7 @@ async def test_u6_a_hold_is_told_without_the_url_that_it_answered(served: Served
     assert b"private" not in refused.body + explained.body
 
 
-async def test_p2_the_longest_delay_and_its_origin_are_told(tmp_path: Path):
+async def test_p2_the_longest_delay_and_its_origin_are_reported(tmp_path: Path):
     options = {
         "app.source.poll-delay-seconds": {"rss": 3, "website": 2},
         "app.source.host-overrides": {"slow.example": {"poll-delay-seconds": 9}},
@@ -162,12 +165,12 @@ async def test_p2_the_longest_delay_and_its_origin_are_told(tmp_path: Path):
     }
 
 
-async def test_p1_x_shows_ones_own_lane_and_an_administrator_the_sum(served: Served):
+async def test_p1_x_shows_the_own_lane_and_to_an_administrator_the_sum(served: Served):
     ann, bob, admin = await served.person("ann"), await served.person("bob"), await served.admin()
     for place, token in ((ANN, ann), (BOB, bob)):
         await watch(served, "@jack", type="twitter", place=place, token=token)
     now = served.app.clock.now()
-    user = await served.app.store.people.user("ann")
+    user = await served.app.store.accounts.user("ann")
     hold = Hold(now + timedelta(minutes=5), now, "X asks for fewer requests")
     served.service.gates.hold(f"x.com/{user.id}", hold)
     holds = [(await listed(served, token=token))[0]["hold"] for token in (ann, bob, admin)]
@@ -177,13 +180,13 @@ async def test_p1_x_shows_ones_own_lane_and_an_administrator_the_sum(served: Ser
 
 
 @pytest.mark.parametrize("name", ["A.EXAMPLE", "a.example.", "a%2Eexample"])
-async def test_p1_a_host_is_found_in_every_spelling(served: Served, name: str):
+async def test_p1_a_host_is_found_by_every_spelling(served: Served, name: str):
     await watch(served, "https://a.example/")
     assert (await served.get(f"/api/hosts/{name}")).json["host"] == "a.example"
 
 
 @pytest.mark.parametrize("name", ["-", "a b", "%00", "x" * 301, "[::1", "%F0%9F%8C%8A", "127.1"])
-async def test_odd_names_of_hosts_are_not_found(served: Served, name: str):
+async def test_odd_host_names_are_not_found(served: Served, name: str):
     await watch(served, "https://a.example/")
     assert (await served.get(f"/api/hosts/{name.replace(' ', '%20')}")).status in (404, 422)
 
@@ -194,7 +197,7 @@ async def test_hosts_of_many_sources_among_others_are_found_in_the_same_order(
     served = served_by_each
     token = await served.person("ann")
     store = served.app.store
-    hers = await store.people.podcast((await store.people.user("ann")).id, "ann")
+    hers = await store.accounts.podcast((await store.accounts.user("ann")).id, "ann")
     many = [
         replace(
             a_source(url=f"https://h{n % 700:03}.example/{n}", host=f"h{n % 700:03}.example"),
@@ -215,12 +218,12 @@ async def test_hosts_of_many_sources_among_others_are_found_in_the_same_order(
     assert {host["sources"] for host in first["items"]} <= {15, 16}
 
 
-async def test_s5_a_page_of_hosts_is_found_along_the_index(served: Served):
+async def test_s5_a_page_of_hosts_uses_the_index(served: Served):
     database = served.app.store.database
     assert isinstance(database, SqliteDatabase)
     seen: list[str] = []
 
-    class Watched:
+    class RecordingDatabase:
         def __init__(self, session: Any) -> None:
             self._session = session
 
@@ -232,13 +235,15 @@ async def test_s5_a_page_of_hosts_is_found_along_the_index(served: Served):
             return [(10**6,)] if "count(*)" in sql else found  # as if there were many
 
     for owner in (None, "default"):
-        await database.read(lambda s, o=owner: names(Watched(s), o, "", 50))  # type: ignore[misc,arg-type]
+        await database.read(
+            lambda s, o=owner: names(RecordingDatabase(s), owner=o, after="", limit=50)  # type: ignore[misc,arg-type]
+        )
     steps = [step for step in seen if " s " in f"{step} "]
     assert len(steps) == 4
     assert all("INDEX sources_host (host>?)" in step for step in steps), steps
 
 
-async def test_a_source_without_a_host_is_nobodys_business_here(served: Served):
+async def test_a_source_without_a_host_is_not_listed(served: Served):
     broken = replace(a_source(url="no url at all", host=None), id="broken")
     await served.app.store.sources.add_many([broken])
     assert await listed(served) == []

@@ -1,20 +1,22 @@
-"""A page of a long list of sources costs what it shows: the first, the last, with filters."""
+"""The cost of a page of a long source list depends on what it shows, not on its position."""
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from headwater.api.pages import cursor_for
+from headwater.api.schemas.pagination import cursor_for
 from headwater.model import Health, SourceType
-from headwater.operations.overview import source_page
+from headwater.operations.source_views import views
 from headwater.rules.policy import Policy
 from headwater.store import Session, Store
 from headwater.store.sources import Position, SourceFilter
 from tests.api.conftest import DEFAULT, Served
-from tests.store.pieces import NOW
+from tests.store.store_data import NOW
 from tests.store.test_due_plans import plans
+
+pytestmark = pytest.mark.slow  # stores 100,000 sources
 
 SOURCES = 100_000
 FEWER = 20_000
@@ -42,7 +44,7 @@ _MORE = (
 
 
 async def filled(store: Store, sources: int) -> Store:
-    """Sources that only their history tells about, and much of all else to be misread."""
+    """Sources that differ only by their history, and many rows that a wrong query would read."""
 
     def fill(session: Session) -> None:
         session.execute(
@@ -58,11 +60,10 @@ async def filled(store: Store, sources: int) -> Store:
 
 
 async def page(store: Store, wanted: SourceFilter, after: Position | None) -> list[str]:
-    """The ids of a page, found as the API finds them."""
-    found = await source_page(
-        store, "default", wanted, limit=LIMIT, after=after, now=NOW, policy=Policy()
-    )
-    return [view.source.id for view in found]
+    """The ids of a page, queried as the API does."""
+    found = await store.sources.find(wanted, limit=LIMIT, after=after)
+    shown = await views(store, "default", found, NOW, Policy())
+    return [view.source.id for view in shown]
 
 
 async def test_the_last_page_of_a_hundred_thousand_sources_costs_what_the_first_does(
@@ -76,7 +77,7 @@ async def test_the_last_page_of_a_hundred_thousand_sources_costs_what_the_first_
     assert [one["id"] for one in last["items"]] == [f"s{n}" for n in range(99_951, 100_001)]
     assert last["nextCursor"] is None
 
-    await page(store, PODCAST, FIRST)  # whatever is only done once is done
+    await page(store, PODCAST, FIRST)  # one-time work is done
     at_first = await cost(store, lambda: page(store, PODCAST, FIRST), monkeypatch)
     in_the_middle = await cost(store, lambda: page(store, PODCAST, (50_000, "")), monkeypatch)
     at_last = await cost(store, lambda: page(store, PODCAST, LAST), monkeypatch)
@@ -84,10 +85,10 @@ async def test_the_last_page_of_a_hundred_thousand_sources_costs_what_the_first_
     assert at_last < 1.5 * at_first
 
     for after in (FIRST, LAST):
-        await _look_at_plans(store, PODCAST, after, monkeypatch)
+        await _check_plans(store, PODCAST, after, monkeypatch)
 
 
-async def test_a_filter_that_most_fit_costs_the_same_on_every_page_too(
+async def test_a_filter_that_most_sources_match_costs_the_same_on_every_page(
     served_by_each: Served, monkeypatch: pytest.MonkeyPatch
 ):
     store = await filled(served_by_each.app.store, FEWER)
@@ -97,46 +98,45 @@ async def test_a_filter_that_most_fit_costs_the_same_on_every_page_too(
         SourceFilter(podcast_id="default", enabled=True, type=SourceType.RSS),
     ):
         for after in (FIRST, (FEWER - LIMIT, "")):
-            await _look_at_plans(store, wanted, after, monkeypatch)
+            await _check_plans(store, wanted, after, monkeypatch)
 
 
-async def test_a_long_history_of_a_source_is_not_read_to_show_it(
+async def test_showing_a_source_does_not_read_its_whole_history(
     served_by_each: Served, monkeypatch: pytest.MonkeyPatch
 ):
     store = await filled(served_by_each.app.store, FEWER)
-    (view,) = await source_page(
-        store, "default", PODCAST, limit=1, after=FIRST, now=NOW, policy=Policy()
-    )
+    found = await store.sources.find(PODCAST, limit=1, after=FIRST)
+    (view,) = await views(store, "default", found, NOW, Policy())
     assert view.polled_at is not None
     assert view.polled_at.timestamp() * 1000 == 20_000  # its newest poll
-    await store.database.write(lambda s: s.execute("ANALYZE"))  # once more, with all committed
+    await store.database.write(lambda s: s.execute("ANALYZE"))  # again, with everything committed
 
-    async def look() -> None:
+    async def query() -> None:
         await page(store, PODCAST, FIRST)
         await store.polls.newest("s2", limit=3)
         await store.polls.newest_of_each(["s2", "s3"], limit=3)
 
-    for plan in await plans(store, look, monkeypatch):
-        assert "polls_pkey" not in plan, plan  # everybody's polls
+    for plan in await plans(store, query, monkeypatch):
+        assert "polls_pkey" not in plan, plan  # polls of all users
     with_history = await cost(store, lambda: page(store, PODCAST, FIRST), monkeypatch)
     without = await cost(store, lambda: page(store, PODCAST, (10, "s10")), monkeypatch)
     assert with_history < 1.5 * without
 
 
-async def test_what_a_batch_looks_up_by_ids_is_not_the_whole_podcast(
+async def test_a_batch_by_ids_does_not_read_the_whole_podcast(
     served_by_each: Served, monkeypatch: pytest.MonkeyPatch
 ):
     store = await filled(served_by_each.app.store, FEWER)
     few = [f"s{n}" for n in range(11, 16)]
     wanted = SourceFilter(podcast_id="default", enabled=True)
 
-    async def look() -> None:
+    async def query() -> None:
         assert await store.sources.first_unknown("default", few) is None
         assert (await store.sources.request_many(wanted, few, NOW)).changed == 5
         await store.sources.weights(few)
         assert (await store.sources.remove_many(wanted, few)).changed == 5
 
-    for plan in await plans(store, look, monkeypatch):
+    for plan in await plans(store, query, monkeypatch):
         assert _whole_reads(plan) == [], plan
         assert "sources_podcast" not in plan, plan
 
@@ -144,8 +144,8 @@ async def test_what_a_batch_looks_up_by_ids_is_not_the_whole_podcast(
 async def cost(
     store: Store, work: Callable[[], Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> int:
-    """What an operation makes a database do: steps of SQLite, blocks that PostgreSQL visits."""
-    spent: list[int] = []  # by each read, for several may be under way at once
+    """The cost of an operation in the database: SQLite steps or PostgreSQL blocks read."""
+    spent: list[int] = []  # per read, since several may run at once
     read = store.database.read
 
     def counted(session: Session, ask: Callable[[Session], Any]) -> Any:
@@ -167,7 +167,7 @@ def _steps(session: Session, ask: Callable[[Session], Any]) -> int:
         steps += 1
         return 0
 
-    connection = session.connection  # type: ignore[attr-defined]
+    connection = session.connection
     connection.set_progress_handler(step, 1)
     try:
         ask(session)
@@ -177,7 +177,7 @@ def _steps(session: Session, ask: Callable[[Session], Any]) -> int:
 
 
 class _Explaining:
-    """A session that runs its queries and counts the blocks that they visited."""
+    """A session that runs its queries and counts the blocks that they read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -196,11 +196,11 @@ class _Explaining:
 
 def _blocks(session: Session, ask: Callable[[Session], Any]) -> int:
     explaining = _Explaining(session)
-    ask(explaining)
+    ask(cast(Session, explaining))
     return explaining.blocks
 
 
-async def _look_at_plans(
+async def _check_plans(
     store: Store, wanted: SourceFilter, after: Position | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = await plans(store, lambda: page(store, wanted, after), monkeypatch)
@@ -211,7 +211,7 @@ async def _look_at_plans(
 
 
 def _whole_reads(plan: str) -> list[str]:
-    """The lines of a plan that read a table from end to end."""
+    """The lines of a plan that scan a whole table."""
     tables = r"(s|sources|hosts|posts|articles|polls)"
     whole = re.compile(rf"^SCAN {tables}\b|Seq Scan on {tables}\b")
     return [line.strip() for line in plan.splitlines() if whole.search(line.strip())]

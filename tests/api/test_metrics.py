@@ -1,21 +1,25 @@
-"""`/metrics`: the format, the numbers, who may read them; the dashboard and the page about them."""
+"""`/metrics`: format, values and access; the Grafana dashboard and the monitoring page."""
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from headwater import __version__
-from headwater.api.metrics import MEDIA_TYPE, exposition
+from headwater.api.routes.metrics import MEDIA_TYPE, exposition
 from headwater.clock import SystemClock
-from headwater.demo import DemoWeb, Reply, ScriptedHost
+from headwater.demo.demo_web import DemoWeb, Reply
 from headwater.errors import DatabaseUnavailable
-from headwater.operations.metrics import Family, Sample
-from headwater.operations.standing import Kept
+from headwater.operations.metric_families import Family, Sample
+from headwater.operations.service_status import CachedValue
+from headwater.operations.storage import back_up_and_record
 from tests.api.conftest import DEFAULT, Served, serving, settings_in
-from tests.api.scrape import Scraped, read
-from tests.store.pieces import StoreClock
+from tests.api.prometheus_text import MetricFamily, read
+from tests.api.stored_data import polled, source_of
+from tests.scripted_host import ScriptedHost
+from tests.store.store_data import StoreClock
 
 ROOT = Path(__file__).resolve().parents[2]
 FEED = b"""<rss version="2.0"><channel><title>River</title><item><title>Level</title>
@@ -23,7 +27,7 @@ FEED = b"""<rss version="2.0"><channel><title>River</title><item><title>Level</t
 _METRIC = re.compile(r"\b(?:headwater|process)_[a-z_]+\b")
 
 
-async def scrape(served: Served, token: str | None = None) -> dict[str, Scraped]:
+async def scrape(served: Served, token: str | None = None) -> dict[str, MetricFamily]:
     answer = await served.get("/metrics", token=token)
     assert answer.status == 200
     assert answer.headers["Content-Type"] == MEDIA_TYPE
@@ -39,7 +43,7 @@ def a_web() -> DemoWeb:
     return DemoWeb(hosts, clock=SystemClock())
 
 
-async def test_a_scrape_tells_what_polls_did_and_how_things_stand(served_by_each: Served):
+async def test_a_scrape_reports_poll_counters_and_the_current_state(served_by_each: Served):
     served = served_by_each
     async with a_web() as web:
         for host in ("good", "missing", "busy"):
@@ -71,12 +75,12 @@ async def test_a_scrape_tells_what_polls_did_and_how_things_stand(served_by_each
     assert found["headwater_info"][f"version={__version__}"] == 1
     assert found["process_resident_memory_bytes"][""] > 10_000_000
     assert 3 < found["process_open_fds"][""] < found["process_max_fds"][""]
-    # U6, and labels that grow with what is stored would drown whoever keeps them
-    for told in ("secret", "default", *addresses):
-        assert told not in answer.body.decode()
+    # U6; labels that grow with stored data would overload the metrics storage
+    for reported in ("secret", "default", *addresses):
+        assert reported not in answer.body.decode()
 
 
-async def test_an_empty_service_has_every_family_already(served: Served):
+async def test_an_empty_service_serves_every_family(served: Served):
     found = await scrape(served)
     assert {family.kind for family in found.values()} == {"counter", "gauge", "histogram"}
     for name, family in found.items():
@@ -85,19 +89,24 @@ async def test_an_empty_service_has_every_family_already(served: Served):
         assert family.meaning.endswith("."), name
 
 
-async def test_u2_metrics_are_for_administrators_where_tokens_are_on(served: Served):
+async def test_u2_metrics_are_for_administrators_once_tokens_exist(served: Served):
     assert (await served.get("/metrics")).status == 200
     user, admin = await served.person("ann"), await served.admin()
     nobody, someone = await served.get("/metrics"), await served.get("/metrics", token=user)
     assert (nobody.status, someone.status) == (401, 403)
+    for refused in (nobody, someone):
+        assert "`headwater tokens add prometheus --scope metrics`" in refused.json["detail"]
     assert someone.headers["Content-Type"] == "application/problem+json"
     assert (await scrape(served, admin))["headwater_info"][""] == 1
 
 
 @pytest.mark.parametrize("path", ["/metric", "/metrics/", "/metrics/x", "/nothing", "/"])
-async def test_u2_unknown_paths_are_a_404_for_those_who_are_let_in(served: Served, path: str):
+async def test_u2_unknown_paths_are_404_for_authenticated_users(served: Served, path: str):
     admin = await served.admin()
-    assert (await served.get(path)).status in (401, 303)  # 303: people are shown where to log in
+    assert (await served.get(path)).status in (
+        401,
+        303,
+    )  # 303: browsers are redirected to the login page
     answer = await served.get(path, token=admin)
     assert (answer.status, answer.json["status"]) == (404, 404)
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -133,8 +142,8 @@ def test_labels_are_escaped_and_numbers_spelled_as_prometheus_wants_them():
     assert read(text)["x"]["label=b"] == 1.5
 
 
-class Answers:
-    """A database whose answers take their time."""
+class SlowQuery:
+    """A database query that takes a given time."""
 
     def __init__(self, clock: StoreClock) -> None:
         self._clock = clock
@@ -150,21 +159,38 @@ class Answers:
         return self.asked
 
 
-async def test_scraping_often_asks_the_database_seldom():
+async def test_frequent_scrapes_rarely_query_the_database():
     clock = StoreClock()
-    answers = Answers(clock)
-    kept = Kept(answers, clock, share=0.1)
+    answers = SlowQuery(clock)
+    kept = CachedValue(answers, clock, share=0.1)
     assert [await kept.get() for _ in range(5)] == [1] * 5
     clock.seconds += 6
     assert await kept.get() == 2
     clock.seconds += 6
-    answers.seconds = 2  # from now on a dear answer: kept for twenty seconds
+    answers.seconds = 2  # now an expensive query: cached for twenty seconds
     assert await kept.get() == 3
     clock.seconds += 19
     assert await kept.get() == 3
     clock.seconds += 2
     answers.away = True
     assert await kept.get() is None
+
+
+async def test_a_scrape_reports_size_cleanup_backlog_and_last_backup(
+    served_by_each: Served, tmp_path: Path
+):
+    served = served_by_each
+    store, now = served.app.store, served.app.clock.now()
+    source = await source_of(served)
+    await polled(served, source, started_at=now - timedelta(days=30))
+    await back_up_and_record(store, tmp_path / "backup.db", now - timedelta(hours=2))
+
+    found = await scrape(served)
+    assert found["headwater_database_bytes"][""] > 100_000
+    assert ("headwater_database_free_bytes" in found) != store.database.takes_workers
+    backlog = found["headwater_cleanup_backlog"]
+    assert (backlog["kind=polls"], backlog["kind=posts"]) == (1, 0)
+    assert 7200 <= found["headwater_last_backup_age_seconds"][""] < float("inf")
 
 
 async def test_every_metric_of_the_dashboard_is_served(served: Served):
@@ -187,7 +213,7 @@ def test_the_dashboard_imports_into_any_grafana():
         assert panel["description"]
         for target in panel["targets"]:
             assert target["datasource"]["uid"] == "${datasource}"
-            assert 'job=~"$job"' in target["expr"]
+            assert re.search(r'job=~"\$(worker_)?job"', target["expr"])
     areas = [
         {(panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)}
         for panel in dashboard["panels"]
@@ -197,7 +223,7 @@ def test_the_dashboard_imports_into_any_grafana():
     assert len(set().union(*areas)) == len(areas), "two panels lie on each other"
 
 
-async def test_the_page_on_monitoring_names_every_metric_and_no_other(served: Served):
+async def test_the_monitoring_page_names_every_metric_and_no_other(served: Served):
     found = await scrape(served)
     page = (ROOT / "docs/monitoring.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z_]+)`[^|]*\| (\w+) \|", page, re.MULTILINE))
@@ -224,13 +250,13 @@ def names_in(node: object) -> set[str]:
     return set()
 
 
-def served_names(found: dict[str, Scraped]) -> set[str]:
-    """The names under which samples are served."""
+def served_names(found: dict[str, MetricFamily]) -> set[str]:
+    """The names of the served samples."""
     return {name + suffix for name, family in found.items() for suffix, _ in family.values} | set(
         found
     )
 
 
-def base(name: str, found: dict[str, Scraped]) -> str:
+def base(name: str, found: dict[str, MetricFamily]) -> str:
     """The family that a sample's name belongs to."""
     return name if name in found else re.sub(r"_(bucket|sum|count)$", "", name)

@@ -1,19 +1,22 @@
-"""Polls by hand over the API."""
+"""Manual polls over the API."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import aiohttp
 import pytest
 
-from headwater.demo import Reply
+from headwater.demo.demo_web import Reply, Request
 from headwater.model import DueSource, Outcome
+from headwater.operations.rate_limits import MOST_VISITS, VisitLimits
 from tests.api.conftest import DEFAULT, Answer, Served
-from tests.api.watching import Doorman, feed, watch
+from tests.api.scripted_hosts import GatedHost, feed, watch
+from tests.store.store_data import StoreClock
 from tests.system.conftest import until, web_of
 
 
-async def test_a_poll_by_hand_answers_with_its_outcome(served_by_each: Served):
+async def test_a_manual_poll_returns_its_outcome(served_by_each: Served):
     async with web_of(host=lambda _: feed("one", "two")) as web:
         source = await watch(served_by_each, web.url("host"))
         polled = await served_by_each.post(f"{source}/poll")
@@ -38,7 +41,7 @@ async def test_a_poll_by_hand_answers_with_its_outcome(served_by_each: Served):
     assert again.json["outcome"] == "unchanged"
 
 
-async def test_a_poll_that_fails_is_an_outcome_and_no_error_of_ours(served: Served):
+async def test_a_poll_that_fails_is_an_outcome_and_no_api_error(served: Served):
     async with web_of(gone=lambda _: Reply(404)) as web:
         source = await watch(served, web.url("gone"))
         polled = await served.post(f"{source}/poll")
@@ -53,8 +56,8 @@ async def test_a_poll_that_fails_is_an_outcome_and_no_error_of_ours(served: Serv
     assert "404" in polled.json["error"]
 
 
-async def test_p10_who_does_not_wait_is_told_that_the_poll_is_requested(served: Served):
-    slow = Doorman()
+async def test_p10_without_waiting_the_response_reports_the_request(served: Served):
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         source = await watch(served, web.url("slow"))
         asked = await served.post(f"{source}/poll?wait=false")
@@ -66,10 +69,10 @@ async def test_p10_who_does_not_wait_is_told_that_the_poll_is_requested(served: 
     assert (await served.get(source)).json["postCount"] == 1
 
 
-async def test_p10_a_poll_under_way_is_joined_and_not_repeated(
+async def test_p10_a_running_poll_is_joined_and_not_repeated(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ):
-    slow, lanes = Doorman(), served.service.lanes
+    slow, lanes = GatedHost(), served.service.lanes
     joined = asyncio.Event()
     async with web_of(slow=slow) as web:
         source = await watch(served, web.url("slow"))
@@ -77,11 +80,11 @@ async def test_p10_a_poll_under_way_is_joined_and_not_repeated(
         await slow.asked.wait()
         request = lanes.request
 
-        def told(due: DueSource) -> "asyncio.Future[Outcome | None]":
+        def reported(due: DueSource) -> "asyncio.Future[Outcome | None]":
             joined.set()
             return request(due)
 
-        monkeypatch.setattr(lanes, "request", told)
+        monkeypatch.setattr(lanes, "request", reported)
         second = asyncio.create_task(served.post(f"{source}/poll"))
         await joined.wait()
         slow.open.set()
@@ -90,7 +93,7 @@ async def test_p10_a_poll_under_way_is_joined_and_not_repeated(
     assert [answer.json["newPosts"] for answer in answers] == [1, 1]
 
 
-async def test_p10_a_source_on_hold_is_not_asked_and_nothing_is_recorded(served: Served):
+async def test_p10_a_source_on_hold_is_not_requested_and_nothing_is_recorded(served: Served):
     limited = Reply(429, headers={"Retry-After": "600"})
     async with web_of(limited=lambda _: limited) as web:
         first = await watch(served, web.url("limited", "/one"))
@@ -117,7 +120,7 @@ async def test_s4_a_disabled_source_can_be_polled_and_stays_disabled(served: Ser
     assert (await served.get(source)).json["enabled"] is False
 
 
-async def test_s8_a_service_that_stops_takes_no_more_polls(served: Served):
+async def test_s8_a_stopping_service_accepts_no_more_polls(served: Served):
     source = await watch(served, "http://127.80.9.9/")
     served.service.lanes.close()
     refused = await served.post(f"{source}/poll")
@@ -127,8 +130,8 @@ async def test_s8_a_service_that_stops_takes_no_more_polls(served: Served):
     assert subject.requested_at is None
 
 
-async def test_a_client_that_hangs_up_does_not_cancel_the_poll(served: Served):
-    slow = Doorman()
+async def test_a_client_that_disconnects_does_not_cancel_the_poll(served: Served):
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         source = await watch(served, web.url("slow"))
         async with aiohttp.ClientSession() as session:
@@ -143,7 +146,7 @@ async def test_a_client_that_hangs_up_does_not_cancel_the_poll(served: Served):
     assert (poll["outcome"], poll["newPosts"]) == ("stored", 1)
 
 
-async def test_u2_nobody_polls_or_explains_what_is_somebody_elses(served: Served):
+async def test_u2_users_cannot_poll_or_explain_sources_of_others(served: Served):
     ann, bob = await served.person("ann"), await served.person("bob")
     hers, his = "/api/users/ann/podcasts/ann", "/api/users/bob/podcasts/bob"
     source = await watch(served, "http://127.80.9.9/", place=hers, token=ann)
@@ -156,7 +159,7 @@ async def test_u2_nobody_polls_or_explains_what_is_somebody_elses(served: Served
 
 
 @pytest.mark.parametrize("query", ["wait=perhaps", "wait=", "colour=red"])
-async def test_parameters_that_nobody_knows_are_refused(served: Served, query: str):
+async def test_unknown_parameters_are_refused(served: Served, query: str):
     source = await watch(served, "http://127.80.9.9/")
     assert (await served.post(f"{source}/poll?{query}")).status == 422
 
@@ -166,8 +169,8 @@ async def test_a_source_that_is_not_there_cannot_be_polled(served: Served):
 
 
 async def _polled_while(served: Served, change: Callable[[str], Awaitable[Answer]]) -> Answer:
-    """The answer of a poll by hand during which something is done to its source."""
-    slow = Doorman()
+    """The response to a manual poll during which its source is changed."""
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         source = await watch(served, web.url("slow"))
         asked = asyncio.create_task(served.post(f"{source}/poll"))
@@ -180,17 +183,17 @@ async def _polled_while(served: Served, change: Callable[[str], Awaitable[Answer
 
 
 @pytest.mark.parametrize("edit", [{"enabled": False}, {"url": "http://127.80.9.9/other"}])
-async def test_d4_a_poll_whose_source_was_edited_meanwhile_does_not_claim_to_have_stored(
+async def test_d4_a_poll_of_an_edited_source_does_not_report_stored_posts(
     served: Served, edit: dict[str, object]
 ):
     answer = await _polled_while(served, lambda source: served.patch(source, edit))
     assert answer.status == 200
     assert (answer.json["outcome"], answer.json["newPosts"]) == ("failed", 0)
     assert answer.json["failureType"] == "transient"
-    assert "edited or removed meanwhile" in answer.json["error"]
+    assert "edited or removed during the poll" in answer.json["error"]
 
 
-async def test_d4_a_poll_whose_source_was_removed_meanwhile_finds_nothing(served: Served):
+async def test_d4_a_poll_of_a_deleted_source_is_not_found(served: Served):
     assert (await _polled_while(served, served.delete)).status == 404
 
 
@@ -198,3 +201,87 @@ async def _polls(served: Served, source: str) -> list[dict[str, object]]:
     """The history of a source."""
     found: list[dict[str, object]] = (await served.get(f"{source}/polls")).json["items"]
     return found
+
+
+@dataclass
+class CountingHost:
+    """A feed that counts requests."""
+
+    requests: int = 0
+
+    def __call__(self, _: Request) -> Reply:
+        self.requests += 1
+        return feed()
+
+
+async def test_y8_a_user_polls_a_source_once_in_ten_seconds_by_any_means(served_by_each: Served):
+    served, host = served_by_each, CountingHost()
+    served.app.visit_limits = VisitLimits(StoreClock())
+    ann, admin = await served.person("ann"), await served.admin()
+    place = "/api/users/ann/podcasts/ann"
+    async with web_of(host=host) as web:
+        source = await watch(served, web.url("host"), place=place, token=ann)
+        batch = {"action": "poll", "ids": [source.rpartition("/")[2]]}
+        assert (await served.post(f"{source}/poll", token=ann)).status == 200
+        for path, body in (
+            (f"{source}/poll", None),
+            (f"{source}/poll?wait=false", None),
+            (f"{place}/sources/batch", batch),
+        ):
+            refused = await served.post(path, body, token=ann)
+            assert refused.status == 429, path
+            assert refused.headers["Retry-After"] == "10"
+        assert host.requests == 1
+        assert (await served.post(f"{source}/poll", token=admin)).status == 200
+        assert (await served.post(f"{place}/sources/batch", batch, token=admin)).status == 200
+
+
+async def test_y8_a_batch_requests_polls_of_the_sources_that_may_be_polled(served: Served):
+    served.app.visit_limits = VisitLimits(StoreClock())
+    ann, place = await served.person("ann"), "/api/users/ann/podcasts/ann"
+    batch = {"action": "poll", "filter": {"all": True}}
+    assert (await served.post(f"{place}/sources/batch", batch, token=ann)).status == 200  # of none
+    async with web_of(host=lambda _: feed()) as web:
+        urls = [web.url("host", f"/{number}") for number in range(3)]
+        first, *_ = [await watch(served, url, place=place, token=ann) for url in urls]
+        assert (await served.post(f"{first}/poll", token=ann)).status == 200
+        asked = [await served.post(f"{place}/sources/batch", batch, token=ann) for _ in range(2)]
+    assert [answer.status for answer in asked] == [200, 429]
+    assert asked[0].json == {"matched": 3, "changed": 2, "requested": 2}
+    assert (await served.post(f"{first}/poll", token=ann)).status == 429
+
+
+async def test_y8_new_sources_and_previews_do_not_lift_the_limit_of_a_host(served: Served):
+    served.app.visit_limits = VisitLimits(StoreClock())
+    host, ann, place = CountingHost(), await served.person("ann"), "/api/users/ann/podcasts/ann"
+    async with web_of(host=host) as web:
+        url = web.url("host")
+        statuses = []
+        for _ in range(MOST_VISITS):
+            source = await watch(served, url, place=place, token=ann)
+            statuses.append((await served.post(f"{source}/poll", token=ann)).status)
+            preview = await served.post(f"{place}/sources/preview", {"url": url}, token=ann)
+            statuses.append(preview.status)
+            await served.delete(source, token=ann)
+    assert statuses == [200] * MOST_VISITS + [429] * MOST_VISITS
+    assert host.requests == MOST_VISITS
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["https://host.invalid/feed", "host.invalid/feed", "feed:https://HOST.invalid/"],
+        ["https://podcasts.apple.com/us/podcast/a-name/id1200361736"],  # is looked up
+        ["@name@social.invalid", "https://social.invalid/@name"],
+    ],
+)
+@pytest.mark.parametrize("call", ["sources?check=true", "sources/preview"])
+async def test_y8_the_limit_of_a_host_holds_for_all_spellings_before_any_visit(
+    served: Served, spellings: list[str], call: str
+):
+    served.app.visit_limits = VisitLimits(StoreClock())
+    ann, path = await served.person("ann"), f"/api/users/ann/podcasts/ann/{call}"
+    urls = [spellings[number % len(spellings)] for number in range(MOST_VISITS + 1)]
+    answers = [await served.post(path, {"url": url}, token=ann) for url in urls]
+    statuses = [answer.status for answer in answers]
+    assert statuses == [422] * MOST_VISITS + [429], "no name is resolved after the limit"

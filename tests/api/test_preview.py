@@ -1,4 +1,4 @@
-"""Looking at a URL before adding it, through the gates of the running service."""
+"""Previews of a URL, subject to the host access of the running service."""
 
 import asyncio
 import itertools
@@ -11,13 +11,11 @@ import pytest
 
 from headwater.app import open_app
 from headwater.clock import SystemClock
-from headwater.demo import DemoHost, DemoWeb, Reply, Request
+from headwater.demo.demo_web import DemoHost, DemoWeb, Reply, Request
 from headwater.demo.x_api import XApi
 from headwater.model import Hold
-from headwater.operations.preview import Previewer
-from headwater.operations.sources import SourceSettings
 from tests.api.conftest import DEFAULT, Answer, Served, serving, settings_in
-from tests.api.watching import Doorman, feed, running, watch
+from tests.api.scripted_hosts import GatedHost, feed, running, watch
 from tests.system.conftest import until, web_of
 
 PREVIEW = f"{DEFAULT}/sources/preview"
@@ -46,6 +44,7 @@ async def test_a_feed_is_recognised_and_nothing_of_it_is_stored(served_by_each: 
     assert found == {
         "type": "rss",
         "url": url,
+        "recognisedAs": None,
         "status": 200,
         "redirectedTo": None,
         "complete": True,
@@ -55,13 +54,16 @@ async def test_a_feed_is_recognised_and_nothing_of_it_is_stored(served_by_each: 
         ),
         "entryCount": 2,
         "feeds": [],
+        "blocks": [],
         "error": None,
+        "fullTextAdvice": found["fullTextAdvice"],
     }
+    assert not found["fullTextAdvice"]["worthwhile"]
     for what in ("sources", "posts"):
         assert (await served.get(f"{DEFAULT}/{what}")).json["items"] == []
 
 
-async def test_n15_the_feeds_that_a_page_names_are_told_and_not_fetched(served: Served):
+async def test_n15_the_feeds_named_by_a_page_are_reported_and_not_fetched(served: Served):
     async with web_of(host=lambda _: page()) as web:
         answer = await previewed(served, web.url("host", "/"))
         assert len(web.visits) == 1
@@ -72,7 +74,7 @@ async def test_n15_the_feeds_that_a_page_names_are_told_and_not_fetched(served: 
     ]
 
 
-async def test_w3_a_page_without_text_still_tells_its_feeds(served: Served):
+async def test_w3_a_page_without_text_still_reports_its_feeds(served: Served):
     async with web_of(host=lambda _: page(b""), bare=lambda _: Reply(200, b"<html>")) as web:
         answer = await previewed(served, web.url("host", "/"))
         refused = await previewed(served, web.url("bare", "/"))
@@ -83,7 +85,7 @@ async def test_w3_a_page_without_text_still_tells_its_feeds(served: Served):
     assert refused.status == 422
 
 
-async def test_h2_a_huge_feed_is_counted_whole_and_shown_in_part(served: Served):
+async def test_h2_a_huge_feed_is_counted_completely_and_shown_in_part(served: Served):
     body = "word " * 1000
     items = "".join(f"<item><title>{n}</title><link>/{n}</link><description>{body}{n}</description>"
                     "</item>" for n in range(600))  # fmt: skip
@@ -95,7 +97,7 @@ async def test_h2_a_huge_feed_is_counted_whole_and_shown_in_part(served: Served)
 
 
 @pytest.mark.parametrize(
-    ("reply", "body", "told"),
+    ("reply", "body", "reported"),
     [
         (Reply(404), {}, "404"),
         (Reply(500), {}, "500"),
@@ -105,14 +107,14 @@ async def test_h2_a_huge_feed_is_counted_whole_and_shown_in_part(served: Served)
         (Reply(302, headers={"Location": "http://nowhere.invalid/"}), {}, "nowhere.invalid"),
     ],
 )
-async def test_a_visit_that_fails_is_no_failure_of_ours(
-    served: Served, reply: Reply | None, body: dict[str, str], told: str
+async def test_a_visit_that_fails_is_no_api_error(
+    served: Served, reply: Reply | None, body: dict[str, str], reported: str
 ):
     async with web_of(host=lambda _: reply) as web:
         answer = await previewed(served, web.url("host"), **body)
     assert answer.status == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
-    assert told in answer.json["detail"]
+    assert reported in answer.json["detail"]
     assert answer.json["errors"] == [{"field": "url", "message": answer.json["detail"]}]
     assert answer.json["failureType"] in ("transient", "permanent")
 
@@ -139,18 +141,18 @@ async def test_n3_a_private_address_is_refused_and_not_visited(tmp_path: Path):
         ({"url": "not a name!", "type": "twitter"}, "url"),
     ],
 )
-async def test_bad_input_is_named(served: Served, body: dict[str, str], field: str):
+async def test_invalid_input_is_named(served: Served, body: dict[str, str], field: str):
     answer = await served.post(PREVIEW, body)
     assert answer.status == 422
     assert answer.json["errors"][0]["field"] == field
 
 
-async def test_preview_is_no_id_of_a_source(served: Served):
+async def test_preview_is_not_taken_for_the_id_of_a_source(served: Served):
     assert (await served.get(PREVIEW)).status == 404
     assert (await served.delete(PREVIEW)).status == 404
 
 
-async def test_p3_previews_and_polls_of_a_host_take_turns(tmp_path: Path):
+async def test_p3_previews_and_polls_of_a_host_run_one_after_another(tmp_path: Path):
     settings = settings_in(tmp_path, **{"app.source.poll-delay-seconds": {"rss": 0.5}})
     async with serving(settings) as served, web_of(host=_slowly) as web:
         source = await watch(served, web.url("host", "/source"))
@@ -174,7 +176,7 @@ async def test_p9_a_host_on_hold_is_not_visited(served: Served):
     assert answer.json["detail"].startswith("on hold until ")
 
 
-async def test_p9_a_host_that_asks_for_a_pause_in_a_preview_gets_it(served_by_each: Served):
+async def test_p9_a_retry_after_received_by_a_preview_is_respected(served_by_each: Served):
     served = served_by_each
     limited = Reply(429, headers={"Retry-After": "600"})
     async with web_of(limited=lambda _: limited) as web:
@@ -188,15 +190,15 @@ async def test_p9_a_host_that_asks_for_a_pause_in_a_preview_gets_it(served_by_ea
     assert stored.hold is not None
 
 
-async def test_u8_one_more_preview_than_allowed_at_once_is_refused(served: Served):
-    slow, other = Doorman(), await served.person("ann")
+async def test_u8_more_concurrent_previews_than_allowed_are_refused(served: Served):
+    slow, other = GatedHost(), await served.person("ann")
     admin = await served.admin()
     async with web_of(slow=slow, host=lambda _: feed()) as web:
         body = {"url": web.url("slow")}
         work = [asyncio.create_task(served.post(PREVIEW, body, token=admin)) for _ in range(4)]
         await slow.asked.wait()
         gate = served.service.gates.gate(web.address("slow"))
-        await until(lambda: len(gate.released) == 3)  # the others wait for their turn
+        await until(lambda: len(gate.released) == 3)  # the others wait for the host
         refused = await served.post(PREVIEW, {"url": web.url("host")}, token=admin)
         hers = "/api/users/ann/podcasts/ann/sources/preview"
         allowed = await served.post(hers, {"url": web.url("host")}, token=other)
@@ -210,7 +212,7 @@ async def test_u8_one_more_preview_than_allowed_at_once_is_refused(served: Serve
     assert [answer.status for answer in done] == [200] * 4
 
 
-async def test_s8_a_service_that_stops_visits_nobody(served: Served):
+async def test_s8_a_stopping_service_sends_no_requests(served: Served):
     async with web_of(host=lambda _: feed()) as web:
         served.service.lanes.close()
         assert (await previewed(served, web.url("host"))).status == 503
@@ -236,14 +238,13 @@ async def test_x1_an_x_timeline_is_previewed_with_its_owners_key(tmp_path: Path)
 
 
 async def test_p3_the_service_respects_previews_of_the_command_line_beside_it(tmp_path: Path):
-    delay = 6  # it looks once a second
+    delay = 6  # it checks once a second
     settings = settings_in(tmp_path, **{"app.source.poll-delay-seconds": {"rss": delay}})
     async with serving(settings) as served, web_of(host=lambda _: feed()) as web:
         source = await watch(served, web.url("host", "/source"))
-        async with running(served), open_app(settings) as beside, beside.network() as network:
-            podcast = await beside.store.people.podcast("default", "default")
-            parts = network.fetcher, network.parsers, beside.store, beside.clock, beside.policy
-            await Previewer(*parts).preview(SourceSettings(url=web.url("host")), podcast)
+        async with running(served), open_app(settings) as beside, beside.visitor() as previewer:
+            podcast = await beside.store.accounts.podcast("default", "default")
+            await beside.previews.preview(previewer, {"url": web.url("host")}, podcast)
             known = served.service.gates.seconds_until_open
             while known(web.address("host")) <= 0:
                 await asyncio.sleep(0.05)
@@ -254,10 +255,10 @@ async def test_p3_the_service_respects_previews_of_the_command_line_beside_it(tm
     assert second.started - first.ended >= delay
 
 
-async def test_a_podcasts_own_age_counts(served: Served):
+async def test_the_age_limit_of_the_podcast_applies(served: Served):
     store = served.app.store
-    podcast = await store.people.podcast("default", "default")
-    await store.people.save_podcast(replace(podcast, max_article_age_days=1))
+    podcast = await store.accounts.podcast("default", "default")
+    await store.accounts.save_podcast(replace(podcast, max_article_age_days=1))
     old = "<pubDate>Mon, 02 Jan 2006 15:04:05 GMT</pubDate><description>Old</description>"
     document = f"<rss version='2.0'><channel><item>{old}</item></channel></rss>".encode()
     async with web_of(host=lambda _: Reply(200, document, "application/rss+xml")) as web:

@@ -1,18 +1,19 @@
-"""The scheduler's switch over the API (G2)."""
+"""Pausing and resuming the scheduler over the API (G2)."""
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headwater.model import Source
 from tests.api.conftest import Served
-from tests.api.watching import Doorman, feed, running, watch
+from tests.api.scripted_hosts import GatedHost, feed, running, watch
+from tests.store.store_data import a_success, stored
 from tests.system.conftest import until, web_of
 
 
-async def test_g2_the_scheduler_shows_what_is_under_way(served: Served):
+async def test_g2_the_scheduler_shows_running_polls(served: Served):
     idle = await served.get("/api/scheduler")
-    slow = Doorman()
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         paths = [await watch(served, web.url("slow", f"/{n}")) for n in range(2)]
         polls = [asyncio.create_task(served.post(f"{path}/poll")) for path in paths]
@@ -29,16 +30,17 @@ async def test_g2_the_scheduler_shows_what_is_under_way(served: Served):
         "inFlight": 0,
         "outage": None,
         "outageSince": None,
+        "cleanupPausedUntil": None,
     }
     assert busy.json == idle.json | {"laneCount": 1, "waiting": 1, "inFlight": 1}
 
 
-async def test_g2_the_switch_takes_effect_at_once_and_is_stored(served_by_each: Served):
+async def test_g2_pausing_takes_effect_at_once_and_is_stored(served_by_each: Served):
     served = served_by_each
     async with web_of(host=lambda _: feed()) as web, running(served):
         switched = await served.put("/api/scheduler", {"paused": True})
         assert (switched.status, switched.json["paused"]) == (200, True)
-        assert await served.app.store.facts.get("paused") == "paused while configured running"
+        assert await served.app.store.key_values.get("paused") == "paused while configured running"
         source = await watch(served, web.url("host"))
         by_hand = await served.post(f"{source}/poll")
         assert by_hand.json["outcome"] == "stored"
@@ -50,16 +52,16 @@ async def test_g2_the_switch_takes_effect_at_once_and_is_stored(served_by_each: 
         on = await served.put("/api/scheduler", {"paused": False})
         assert on.json["paused"] is False
         await until(lambda: len(web.visits) == 2)
-    assert await served.app.store.facts.get("paused") == "running while configured running"
+    assert await served.app.store.key_values.get("paused") == "running while configured running"
 
 
-async def test_what_get_gave_can_be_put_back(served: Served):
+async def test_the_body_of_get_is_accepted_by_put(served: Served):
     shown = (await served.get("/api/scheduler")).json
     assert (await served.put("/api/scheduler", shown | {"paused": True})).status == 200
     assert (await served.get("/api/scheduler")).json["paused"] is True
 
 
-async def test_the_switch_needs_an_administrator_and_a_body_that_makes_sense(served: Served):
+async def test_pausing_needs_an_administrator_and_a_valid_body(served: Served):
     ann, admin = await served.person("ann"), await served.admin()
     assert (await served.get("/api/scheduler", token=ann)).status == 200
     refused = await served.put("/api/scheduler", {"paused": True}, token=ann)
@@ -70,7 +72,7 @@ async def test_the_switch_needs_an_administrator_and_a_body_that_makes_sense(ser
     assert (await served.put("/api/scheduler", {"paused": True}, token=admin)).status == 200
 
 
-async def test_s8_a_service_that_stops_is_not_switched_any_more(served: Served):
+async def test_s8_a_stopping_service_cannot_be_paused(served: Served):
     served.service.lanes.close()
     assert (await served.put("/api/scheduler", {"paused": True})).status == 503
 
@@ -78,3 +80,14 @@ async def test_s8_a_service_that_stops_is_not_switched_any_more(served: Served):
 def _long_due(source: Source) -> Source:
     assert source.last_polled is not None
     return replace(source, last_polled=source.last_polled - timedelta(days=2))
+
+
+async def test_c3_o4_a_pause_of_cleanup_is_shown(served_by_each: Served):
+    served = served_by_each
+    source = await stored(served.app.store)
+    now = served.app.clock.now()
+    await served.app.store.record(a_success(source, started_at=now - timedelta(days=30)))
+    await served.service.ticker.cleanup.check_start()
+    await served.service.tick()
+    until = datetime.fromisoformat((await served.get("/api/scheduler")).json["cleanupPausedUntil"])
+    assert timedelta(hours=1) <= until - now < timedelta(hours=2)

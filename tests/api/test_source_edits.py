@@ -1,4 +1,4 @@
-"""PUT and PATCH of sources, with all that follows from an edit (F5)."""
+"""PUT and PATCH of sources, with all effects of an edit (F5)."""
 
 import asyncio
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from headwater.model import FailureType, Source, Validators
 from tests.api.conftest import DEFAULT, Served
-from tests.store.pieces import HOUR, NOW, a_source
+from tests.store.store_data import HOUR, NOW, a_polled_source
 
 SOURCES = f"{DEFAULT}/sources"
 FAILED: dict[str, Any] = {
@@ -39,7 +39,7 @@ CLEAN = {
 
 
 async def stored(served: Served, **state: Any) -> Source:
-    source = a_source(**state)
+    source = a_polled_source(**state)
     await served.app.store.sources.add_many([source])
     return source
 
@@ -48,7 +48,7 @@ async def current(served: Served, source: Source) -> Source:
     return await served.app.store.sources.get(source.id)
 
 
-async def test_patch_changes_what_is_given_and_nothing_else(served_by_each: Served):
+async def test_patch_changes_the_given_fields_only(served_by_each: Served):
     served = served_by_each
     source = await stored(served, label="News", poll_delay_seconds=5, **SEEN)
     path = f"{SOURCES}/{source.id}"
@@ -60,13 +60,13 @@ async def test_patch_changes_what_is_given_and_nothing_else(served_by_each: Serv
     assert await current(served, source) == replace(source, poll_interval_minutes=60)
 
 
-async def test_patch_with_nothing_changes_nothing(served_by_each: Served):
+async def test_an_empty_patch_changes_nothing(served_by_each: Served):
     source = await stored(served_by_each, **SEEN)
     assert (await served_by_each.patch(f"{SOURCES}/{source.id}", {})).status == 200
     assert await current(served_by_each, source) == source
 
 
-async def test_patch_with_null_takes_an_option_back_to_its_default(served_by_each: Served):
+async def test_patch_with_null_resets_an_option_to_its_default(served_by_each: Served):
     options = {
         "label": "News",
         "poll_delay_seconds": 5,
@@ -86,14 +86,14 @@ async def test_patch_with_null_takes_an_option_back_to_its_default(served_by_eac
     }
     changed = (await served_by_each.patch(f"{SOURCES}/{source.id}", nulls)).json
     assert {name: changed[name] for name in nulls} == nulls
-    plain = a_source(id=source.id, url=source.url, host=source.host)
+    plain = a_polled_source(id=source.id, url=source.url, host=source.host)
     assert await current(served_by_each, source) == plain
 
 
 @pytest.mark.parametrize(
     "name", ["type", "url", "enabled", "pollIntervalMinutes", "includeHistory"]
 )
-async def test_null_is_no_value_of_what_must_have_one(served: Served, name: str):
+async def test_null_is_refused_for_required_fields(served: Served, name: str):
     source = await stored(served)
     path = f"{SOURCES}/{source.id}"
     whole = (await served.get(path)).json
@@ -106,12 +106,12 @@ async def test_null_is_no_value_of_what_must_have_one(served: Served, name: str)
     assert await current(served, source) == source
 
 
-async def test_what_a_source_cannot_become_is_422_and_changes_nothing(served: Served):
+async def test_an_invalid_source_is_422_and_changes_nothing(served: Served):
     source = await stored(served)
     path = f"{SOURCES}/{source.id}"
     cases = [
         ({"url": "ftp://example.org/feed"}, "url"),
-        ({"type": "twitter"}, "url"),  # the URL that it has is no X user
+        ({"type": "twitter"}, "url"),  # its current URL is no X user
         ({"type": "podcast"}, "type"),
         ({"pollIntervalMinutes": 0}, "pollIntervalMinutes"),
         ({"label": "a\0"}, "label"),
@@ -128,7 +128,7 @@ async def test_what_a_source_cannot_become_is_422_and_changes_nothing(served: Se
     assert await current(served, source) == source
 
 
-async def test_put_returns_what_is_left_out_to_its_default_but_enabled(served_by_each: Served):
+async def test_put_resets_omitted_fields_to_their_defaults_but_enabled(served_by_each: Served):
     served = served_by_each
     options = {
         "label": "News",
@@ -146,11 +146,13 @@ async def test_put_returns_what_is_left_out_to_its_default_but_enabled(served_by
         answer = await served.put(f"{SOURCES}/{source.id}", body)
         assert answer.status == 200
         assert await current(served, source) == replace(
-            a_source(id=source.id, url=source.url, host=source.host), enabled=enabled
+            a_polled_source(id=source.id, url=source.url, host=source.host), enabled=enabled
         )
 
 
-async def test_get_edit_put_works_and_ignores_what_cannot_be_written(served_by_each: Served):
+async def test_the_body_of_get_is_accepted_by_put_and_read_only_fields_are_ignored(
+    served_by_each: Served,
+):
     served = served_by_each
     source = await stored(served, label="News", **SEEN)
     path = f"{SOURCES}/{source.id}"
@@ -188,7 +190,7 @@ async def test_f5_enabling_clears_the_failures_and_requests_a_poll(served_by_eac
         assert (after.last_seen_id, after.validators) == (source.last_seen_id, source.validators)
 
 
-async def test_f5_another_url_or_type_also_forgets_what_was_seen(served_by_each: Served):
+async def test_f5_another_url_or_type_also_resets_validators_and_last_seen(served_by_each: Served):
     served = served_by_each
     for change in ({"url": "https://elsewhere.example/feed"}, {"type": "website"}):
         source = await stored(served, **FAILED | {"enabled": True}, **SEEN)
@@ -197,20 +199,20 @@ async def test_f5_another_url_or_type_also_forgets_what_was_seen(served_by_each:
         assert changed["lastSeenId"] is None
         after = await current(served, source)
         assert (after.seen_keys, after.validators, after.body_hash) == ((), Validators(), None)
-        assert after.first_poll_done  # what was stored is remembered: it is no first poll again
+        assert after.first_poll_done  # stored posts stay known: it is no first poll again
         assert after.requested_at is not None
     assert after.host == source.host
     assert changed["host"] == source.host
 
 
-async def test_f5_the_same_url_with_blanks_around_it_is_no_other_url(served_by_each: Served):
+async def test_f5_the_same_url_with_blanks_around_it_is_unchanged(served_by_each: Served):
     source = await stored(served_by_each, **SEEN)
     path = f"{SOURCES}/{source.id}"
     assert (await served_by_each.patch(path, {"url": f"  {source.url} "})).status == 200
     assert await current(served_by_each, source) == source
 
 
-async def test_f5_the_history_switched_on_later_is_asked_for_at_once(served_by_each: Served):
+async def test_f5_switching_history_on_requests_a_poll(served_by_each: Served):
     served = served_by_each
     source = await stored(served, **SEEN)
     path = f"{SOURCES}/{source.id}"
@@ -223,21 +225,21 @@ async def test_f5_the_history_switched_on_later_is_asked_for_at_once(served_by_e
     assert again == replace(after, include_history=False)
 
 
-async def test_f5_a_person_who_disables_leaves_no_reason_behind(served_by_each: Served):
+async def test_f5_disabling_by_hand_leaves_no_reason(served_by_each: Served):
     source = await stored(served_by_each)
     changed = (await served_by_each.patch(f"{SOURCES}/{source.id}", {"enabled": False})).json
     assert (changed["enabled"], changed["disabledReason"]) == (False, None)
     assert changed["nextPollAt"] is None
 
 
-async def test_p4_a_source_without_a_host_can_still_be_switched_off(served_by_each: Served):
+async def test_p4_a_source_without_a_host_can_be_disabled(served_by_each: Served):
     source = await stored(served_by_each, url="no url at all", host=None)
     path = f"{SOURCES}/{source.id}"
     changed = await served_by_each.patch(path, {"enabled": False})
     assert (changed.status, changed.json["enabled"], changed.json["host"]) == (200, False, None)
 
 
-async def test_edits_and_a_removal_at_once_end_as_done_or_not_found(served_by_each: Served):
+async def test_concurrent_edits_and_a_deletion_end_as_done_or_not_found(served_by_each: Served):
     served = served_by_each
     for _ in range(3):
         source = await stored(served)
@@ -256,7 +258,7 @@ async def test_edits_and_a_removal_at_once_end_as_done_or_not_found(served_by_ea
         assert (await served.get(path)).status == 404
 
 
-async def test_edits_of_different_fields_at_once_are_all_kept(served_by_each: Served):
+async def test_concurrent_edits_of_different_fields_are_all_kept(served_by_each: Served):
     served = served_by_each
     source = await stored(served)
     path = f"{SOURCES}/{source.id}"

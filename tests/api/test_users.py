@@ -26,14 +26,14 @@ async def test_users_are_created_shown_renamed_and_deleted(served_by_each: Serve
     assert (await served.get(f"/api/users/{user['id']}")).status == 404
 
 
-async def test_a_field_nobody_knows_is_an_error_that_names_it(served: Served):
+async def test_an_unknown_field_is_an_error_that_names_it(served: Served):
     answer = await served.post("/api/users", {"name": "Ada", "colour": "red"})
     assert answer.status == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.json["errors"][0]["field"] == "colour"
 
 
-async def test_the_list_of_users_comes_in_pages_that_new_users_do_not_disturb(served: Served):
+async def test_users_are_paged_and_new_ones_do_not_disturb_pages(served: Served):
     for name in ("a", "b", "c"):
         await served.post("/api/users", {"name": name})
     first = (await served.get("/api/users?limit=2")).json
@@ -57,11 +57,11 @@ async def test_u5_a_key_is_stored_and_never_shown(served: Served):
     assert (await served.delete("/api/users/default/api-keys/x")).status == 404
 
 
-async def test_keys_come_in_pages_like_every_list(served: Served):
-    user, now = await served.app.store.people.user("default"), served.app.clock.now()
+async def test_keys_are_paged_like_every_list(served: Served):
+    user, now = await served.app.store.accounts.user("default"), served.app.clock.now()
     for provider in ("x", "a", "m"):
         sealed = served.app.vault.seal("secret", user_id=user.id, provider=provider)
-        await served.app.store.people.set_key(user.id, provider, sealed, now)
+        await served.app.store.api_keys.set(user.id, provider, sealed, now)
     path, query, found = "/api/users/default/api-keys", "?limit=2", []
     while True:
         page = (await served.get(path + query)).json
@@ -87,7 +87,7 @@ async def test_keys_come_in_pages_like_every_list(served: Served):
         ("PUT", "/api/users/default", {"name": ".."}, "name"),
     ],
 )
-async def test_wrong_input_is_named(
+async def test_invalid_input_is_named(
     served: Served, method: str, path: str, body: Any, field: str
 ) -> None:
     answer = await served.call(method, path, body)

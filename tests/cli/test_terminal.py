@@ -1,11 +1,11 @@
-"""What a person sees on a terminal, and the demo."""
+"""Output on a terminal, and the demo."""
 
 import re
 
 import pytest
 
+from tests.cli.command_runner import ESCAPE, on_terminal, process
 from tests.cli.conftest import CONFIG
-from tests.cli.running import ESCAPE, on_terminal, process
 
 pytestmark = pytest.mark.system
 
@@ -18,7 +18,8 @@ def folder(tmp_path):
 
 def test_on_a_terminal_tables_are_drawn_and_coloured(folder, web):
     url = web.url("feed.demo")
-    assert process(folder, "add", url, "--label", "[b]N[/b]", "--include-history").code == 0
+    wanted = ("--type", "rss", "--label", "[b]N[/b]", "--include-history")
+    assert process(folder, "add", url, *wanted).code == 0
     polled = on_terminal(folder, "poll", "--all")
     assert polled.code == 0
     assert "1 poll: 1 stored; 5 new posts" in polled.out
@@ -30,7 +31,7 @@ def test_on_a_terminal_tables_are_drawn_and_coloured(folder, web):
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
-def test_a_list_fits_the_terminal_and_keeps_what_matters(folder, columns):
+def test_a_list_fits_the_terminal_and_keeps_the_important_columns(folder, columns):
     url = "https://" + "very-long-name." * 5 + "example/feed.xml"
     for number in range(2):
         assert process(folder, "add", f"{url}{number}", "--type", "rss").code == 0
@@ -42,10 +43,11 @@ def test_a_list_fits_the_terminal_and_keeps_what_matters(folder, columns):
     assert "within 30 min" in shown
     assert "1 of 2 sources" in shown
     assert ("Interval" in shown) == (columns >= 80)
-    assert "No source fits." in on_terminal(folder, "list", "--host", "nope").out
+    assert "No source matches." in on_terminal(folder, "list", "--host", "nope").out
 
 
 def test_an_empty_list_names_the_database(folder):
+    assert process(folder, "migrate").code == 0
     shown = on_terminal(folder, "list", columns=200).out
     assert "No sources in sqlite:///" in shown
     assert f"{folder}" in shown.replace("\r\n", "").replace("\n", "")
@@ -58,7 +60,7 @@ def test_help_on_a_terminal_is_drawn(folder):
     assert "Example: headwater list" in shown.out
 
 
-def test_the_demo_in_a_pipe_is_log_lines_and_a_summary(folder):
+def test_the_demo_in_a_pipe_prints_log_lines_and_a_summary(folder):
     scratch = folder / "scratch"
     scratch.mkdir()
     said = process(folder, "demo", "--seconds", "8", TMPDIR=str(scratch))
@@ -71,8 +73,8 @@ def test_the_demo_in_a_pipe_is_log_lines_and_a_summary(folder):
     assert not (folder / "data").exists()
 
 
-def test_the_demo_on_a_terminal_is_a_picture(folder):
+def test_the_demo_on_a_terminal_draws_a_live_display(folder):
     shown = on_terminal(folder, "demo", "--seconds", "8")
     assert shown.code == 0
-    for word in ("birds.demo", "on hold", "backoff", "disabled", "What came of it"):
+    for word in ("birds.demo", "on hold", "backoff", "disabled", "Summary"):
         assert word in shown.out

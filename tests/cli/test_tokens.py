@@ -1,4 +1,4 @@
-"""`tokens`, `keys rotate`, and what `serve` asks for where others can reach it."""
+"""`tokens`, `keys rotate`, and what `serve` requires on a reachable address."""
 
 import base64
 import http.client
@@ -6,18 +6,19 @@ import json
 import re
 import signal
 import subprocess
+from datetime import datetime, timedelta
 
 import pytest
 
 from headwater.api.server import is_loopback
+from tests.cli.command_runner import HEADWATER, environment, on_terminal, process
 from tests.cli.conftest import CONFIG
-from tests.cli.running import HEADWATER, environment, on_terminal, process
-from tests.cli.test_serving import Serving
+from tests.cli.test_serve import Serving
 
 SECRET = re.compile(r"hw_[\w-]{43}\n")
 
 
-def test_u1_the_secret_is_all_there_is_on_standard_output(cli):
+def test_u1_standard_output_has_the_secret_only(cli):
     said = cli("tokens", "add", "laptop", "--admin")
     assert said.code == 0
     assert SECRET.fullmatch(said.out)
@@ -28,7 +29,7 @@ def test_u1_the_secret_is_all_there_is_on_standard_output(cli):
     assert said.out.strip() not in shown
 
 
-def test_tokens_are_listed_with_whose_they_are(cli):
+def test_tokens_are_listed_with_their_owners(cli):
     cli("users", "add", "anna")
     cli("tokens", "add", "laptop", "--admin")
     cli("tokens", "add", "reader")
@@ -39,9 +40,45 @@ def test_tokens_are_listed_with_whose_they_are(cli):
         ["phone", "anna"],
     ]
     listed = cli.json("tokens", "--json")
-    assert [set(token) for token in listed] == [{"id", "name", "userId", "createdAt"}] * 3
+    fields = "id name scope user userId createdAt expiresAt lastUsedAt"
+    assert [set(token) for token in listed] == [set(fields.split())] * 3
+    assert [token["scope"] for token in listed] == ["admin", "user", "user"]
     users = {user["name"]: user["id"] for user in cli.json("users", "--json")}
     assert [token["userId"] for token in listed] == [None, "default", users["anna"]]
+
+
+def test_u1_tokens_have_a_scope_and_an_expiry(cli):
+    cli("tokens", "add", "reports", "--scope", "read")
+    cli("tokens", "add", "reader", "--scope", "read", "--user", "default", "--expires", "30d")
+    said = cli("tokens", "add", "prometheus", "--scope", "metrics", "--expires", "2099-01-31")
+    assert "for readers of the metrics until 2099-01-31 00:00:00 UTC" in said.err
+    assert [row[1:3] + row[4:] for row in cli("tokens").rows] == [
+        ["reports", "all users", "read", "never", "never"],
+        ["reader", "default", "read", cli("tokens").rows[1][5], "never"],
+        ["prometheus", "all users", "metrics", "2099-01-31 00:00:00 UTC", "never"],
+    ]
+    listed = cli.json("tokens", "--json")
+    assert [one["userId"] for one in listed] == [None, "default", None]
+    created, expires = (datetime.fromisoformat(listed[1][n]) for n in ("createdAt", "expiresAt"))
+    assert timedelta(days=29) < expires - created <= timedelta(days=30)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--scope", "metrics", "--user", "default"), "contradict"),
+        (("--scope", "read", "--admin"), "contradict"),
+        (("--scope", "everything"), "everything"),
+        (("--expires", "soon"), "is no time"),
+        (("--expires", "2020-01-01"), "in the future"),
+        (("--expires", "0d"), "in the future"),
+    ],
+)
+def test_a_token_with_contradicting_options_is_refused(cli, options, reason):
+    said = cli("tokens", "add", "x", *options)
+    assert said.code == 2
+    assert reason in said.err
+    assert cli("tokens").rows == []
 
 
 def test_a_token_needs_a_name_and_one_owner(cli):
@@ -52,7 +89,7 @@ def test_a_token_needs_a_name_and_one_owner(cli):
     assert cli("tokens").rows == []
 
 
-def test_a_token_is_revoked_by_name_or_id_without_a_question(cli):
+def test_a_token_is_revoked_by_name_or_id_without_confirmation(cli):
     cli("tokens", "add", "laptop", "--admin")
     cli("tokens", "add", "reader")
     assert "Revoked" in cli("tokens", "revoke", "laptop").out
@@ -63,22 +100,22 @@ def test_a_token_is_revoked_by_name_or_id_without_a_question(cli):
     assert "no token 'reader'" in cli.fails("tokens", "revoke", "reader", code=2)
 
 
-def test_u5_keys_rotate_says_what_it_did(cli):
+def test_u5_keys_rotate_reports_what_it_did(cli):
     cli("keys", "set", "x", given="secret-key")
     file = cli.folder / "data" / "headwater.db.key"
     before = file.read_text()
     said = cli("keys", "rotate")
     assert (said.code, said.err) == (0, "")
-    assert "Sealed 1 API key with the new master key" in said.out
+    assert "Encrypted 1 API key with the new master key" in said.out
     assert "Removed 1 older master key" in said.out
     assert file.read_text() != before
     assert before.strip() not in said.out
 
 
-def test_u5_keys_rotate_takes_the_configured_key(cli, monkeypatch):
+def test_u5_keys_rotate_uses_the_configured_key(cli, monkeypatch):
     cli("keys", "set", "x", given="secret-key")
     monkeypatch.setenv("APP__ENCRYPTION__MASTER_KEY", "ab" * 32)
-    assert "Sealed 1 API key with the master key" in cli("keys", "rotate").out
+    assert "Encrypted 1 API key with the master key" in cli("keys", "rotate").out
     assert not (cli.folder / "data" / "headwater.db.key").exists()
 
 
@@ -89,13 +126,13 @@ def test_u5_keys_rotate_fails_when_a_key_cannot_be_read(cli):
     assert said.code == 1
     first, last = said.err.splitlines()
     assert "the 'x' key of user 'default' was sealed with master key" in first
-    assert last.startswith("headwater: 1 API key could not be sealed anew")
+    assert last.startswith("headwater: 1 API key could not be encrypted again")
 
 
 @pytest.mark.parametrize(
     "host", ["0.0.0.0", "::", "192.0.2.7", "feeds.example", "::ffff:127.0.0.1"]
 )
-def test_serve_refuses_to_start_where_others_reach_it_without_a_token(cli, host):
+def test_serve_on_a_reachable_address_refuses_to_start_without_a_token(cli, host):
     assert not is_loopback(host)
     line = cli.fails("serve", "--host", host, code=2)
     assert "`headwater tokens add NAME --admin` makes one" in line
@@ -126,7 +163,7 @@ def secret_of(folder, *args):
 
 
 @pytest.mark.system
-def test_u1_a_running_service_asks_for_tokens_as_soon_as_there_is_one(serving, tmp_path):
+def test_u1_a_running_service_requires_tokens_as_soon_as_one_exists(serving, tmp_path):
     server = serving()
     assert server.get("/api/users")[0] == 200
     admin = secret_of(tmp_path, "laptop", "--admin")
@@ -166,24 +203,22 @@ def test_a_service_on_another_loopback_address_is_open_without_a_token(tmp_path)
             port = int(found[1])
             break
     assert port is not None
-    connection = http.client.HTTPConnection("127.84.20.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.84.20.1", port, timeout=60)
     connection.request("GET", "/api/users")
     assert json.loads(connection.getresponse().read())["items"][0]["id"] == "default"
     connection.close()
     server.send_signal(signal.SIGTERM)
-    server.communicate(timeout=30)
+    server.communicate(timeout=60)
     assert server.returncode == 0
 
 
 @pytest.mark.system
-def test_u5_the_key_is_rotated_beside_a_running_service_which_goes_on_with_the_new_one(
-    serving, tmp_path
-):
+def test_u5_a_running_service_uses_the_rotated_key(serving, tmp_path):
     server = serving()
     file = tmp_path / "data" / "headwater.db.key"
 
     def put(user, key):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         headers = {"Content-Type": "application/json"}
         body = json.dumps({"apiKey": key})
         connection.request("PUT", f"/api/users/{user}/api-keys/x", body, headers)
@@ -198,12 +233,12 @@ def test_u5_the_key_is_rotated_beside_a_running_service_which_goes_on_with_the_n
     assert put("default", "second") == 200
     done = process(tmp_path, "keys", "rotate")
     assert (done.code, done.err) == (0, "")
-    assert "Sealed 1 API key" in done.out
+    assert "Encrypted 1 API key" in done.out
     assert server.end() == 0
 
 
 @pytest.mark.system
-def test_on_a_terminal_the_secret_stands_on_a_line_of_its_own(tmp_path):
+def test_on_a_terminal_the_secret_is_on_a_separate_line(tmp_path):
     said = on_terminal(tmp_path, "tokens", "add", "laptop")
     assert said.code == 0
     assert SECRET.search(said.out.replace("\r", ""))

@@ -1,22 +1,23 @@
-"""Help, global options, exit codes, and errors in one line."""
+"""Help, global options, exit codes, and one-line errors."""
 
 import asyncio
 import sqlite3
 
 import pytest
-import typer.main
 
 from headwater import __version__
-from headwater.cli import main
-from headwater.cli.arguments import hoisted
+from headwater.cli import hoisted, main
+from headwater.cli.cli_context import run
 from headwater.cli.program import create_program
 from headwater.errors import UsageError
-from tests.cli.running import ESCAPE, process
+from tests.cli.command_runner import ESCAPE, process
 
 
 def commands(command=None, path=()):
-    """Every command with the words that lead to it."""
-    command = command or typer.main.get_command(create_program())
+    """Every command with the words that select it."""
+    if command is None:
+        command = create_program()
+        command.load_all()
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         yield from commands(below, (*path, name))
@@ -24,11 +25,11 @@ def commands(command=None, path=()):
 
 EVERY_COMMAND = [path for path, _ in commands()]
 PROMISED = """serve poll preview add list show explain edit enable disable remove posts articles
-    aggregate import export users podcasts keys tokens config migrate backup restore doctor
+    aggregate import export users podcasts keys tokens config migrate backup restore vacuum doctor
     demo simulate""".split()
 
 
-def test_every_command_of_the_contract_is_there():
+def test_every_command_of_the_contract_exists():
     assert {path[0] for path in EVERY_COMMAND if path} >= set(PROMISED)
 
 
@@ -42,8 +43,7 @@ def test_help_is_a_sentence_and_an_example(cli, path):
 
 
 def test_the_examples_parse():
-    program = typer.main.get_command(create_program())
-    for path, command in commands(program):
+    for path, command in commands():
         example = command.epilog.removeprefix("Example: headwater ").partition(" < ")[0].split()
         words = hoisted(example)
         assert words[: len(path)] == list(path) or path == () or words[0].startswith("--")
@@ -70,7 +70,7 @@ def test_version(cli):
         (["list", "--version"], ["--version", "list"]),
     ],
 )
-def test_global_options_stand_anywhere(given, moved):
+def test_global_options_may_come_anywhere(given, moved):
     assert hoisted(given) == moved
 
 
@@ -79,7 +79,7 @@ def test_a_global_option_without_its_value_is_refused():
         hoisted(["list", "--config"])
 
 
-def test_the_database_can_be_named_before_and_after(cli):
+def test_the_database_can_be_given_before_and_after_the_command(cli):
     url = f"sqlite:///{cli.folder / 'other.db'}"
     assert cli("--database-url", url, "users", "add", "anna").code == 0
     assert "anna" in cli("users", "--database-url", url).out
@@ -87,7 +87,7 @@ def test_the_database_can_be_named_before_and_after(cli):
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "reported"),
     [
         (["lisst"], "Did you mean 'list'?"),
         (["show"], "Missing argument"),
@@ -118,12 +118,13 @@ def test_the_database_can_be_named_before_and_after(cli):
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(cli, args, told):
-    assert told in cli.fails(*args, code=2, given="key\n")
+def test_a_usage_error_is_one_line_and_exit_code_2(cli, args, reported):
+    cli("migrate")
+    assert reported in cli.fails(*args, code=2, given="key\n")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("app: [", "headwater.yaml"),
         ("app: {source: {max-failures: many}}", "app.source.max-failures"),
@@ -131,12 +132,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cli, args, told):
         ("\x00", "headwater.yaml"),
     ],
 )
-def test_g1_a_bad_configuration_is_one_line_and_exit_code_2(cli, text, told):
+def test_g1_an_invalid_configuration_is_one_line_and_exit_code_2(cli, text, reported):
     (cli.folder / "headwater.yaml").write_text(text)
-    assert told in cli.fails("list", code=2)
+    assert reported in cli.fails("list", code=2)
 
 
-def test_k6_a_damaged_database_names_doctor_and_is_left_alone(cli):
+def test_k6_a_damaged_database_refers_to_doctor_and_is_left_unchanged(cli):
     file = cli.folder / "data" / "headwater.db"
     file.parent.mkdir()
     file.write_bytes(b"this is no database, whatever its name says" * 100)
@@ -154,16 +155,18 @@ def test_k7_a_newer_schema_is_refused(cli):
     assert "upgrade headwater" in cli.fails("list", code=1)
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(cli):
+def test_a_folder_that_cannot_be_created_is_a_one_line_error(cli):
     (cli.folder / "taken").write_text("a file")
-    assert "taken" in cli.fails("list", "--database-url", "sqlite:///taken/x.db", code=1)
+    url = "https://example.org/feed"
+    option = ("--database-url", "sqlite:///taken/x.db")
+    assert "taken" in cli.fails(*option, "add", url, "--type", "rss", code=1)
 
 
-def test_h4_whatever_happens_is_one_line(cli, monkeypatch):
+def test_h4_any_exception_is_a_one_line_error(cli, monkeypatch):
     def explode(*_):
         raise RuntimeError("two\nlines with\x1b[31m colour and ?token=abc")
 
-    monkeypatch.setattr("headwater.cli.invocation.load_settings", lambda **_: explode())
+    monkeypatch.setattr("headwater.settings.load_settings", lambda **_: explode())
     line = cli.fails("list", code=1)
     assert line == "RuntimeError: two lines with [31m colour and ?token=***"
 
@@ -172,21 +175,28 @@ def test_errors_from_a_group_are_one_line(cli, monkeypatch):
     def explode(**_):
         raise ExceptionGroup("many", [UsageError("the first of them"), ValueError("b")])
 
-    monkeypatch.setattr("headwater.cli.invocation.load_settings", explode)
+    monkeypatch.setattr("headwater.settings.load_settings", explode)
     assert cli.fails("list", code=2) == "the first of them"
 
 
-@pytest.mark.parametrize("what", [KeyboardInterrupt, asyncio.CancelledError])
-def test_an_interrupt_is_quiet(cli, monkeypatch, what):
+def test_an_interrupt_prints_no_traceback(cli, monkeypatch):
     def interrupt(**_):
-        raise what
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr("headwater.cli.invocation.load_settings", interrupt)
+    monkeypatch.setattr("headwater.settings.load_settings", interrupt)
     said = cli("list")
     assert (said.code, said.out, said.err) == (130, "", "")
 
 
-def test_an_interrupt_at_a_prompt_is_quiet(cli, monkeypatch):
+def test_a_cancelled_command_counts_as_interrupted():
+    async def cancelled():
+        raise asyncio.CancelledError
+
+    with pytest.raises(KeyboardInterrupt):
+        run(cancelled())
+
+
+def test_an_interrupt_at_a_prompt_prints_no_traceback(cli, monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
@@ -196,8 +206,10 @@ def test_an_interrupt_at_a_prompt_is_quiet(cli, monkeypatch):
     assert len(cli("users").rows) == 2
 
 
-def test_a_reader_that_went_away_is_no_error_to_talk_about(cli, capsys, monkeypatch):
-    class Gone:
+def test_a_closed_output_pipe_is_not_reported_as_an_error(cli, capsys, monkeypatch):
+    cli("migrate")
+
+    class ClosedPipe:
         def isatty(self):
             return False
 
@@ -210,7 +222,7 @@ def test_a_reader_that_went_away_is_no_error_to_talk_about(cli, capsys, monkeypa
         def fileno(self):
             raise OSError("none")
 
-    monkeypatch.setattr("sys.stdout", Gone())
+    monkeypatch.setattr("sys.stdout", ClosedPipe())
     assert main(["users"]) == 1
     assert capsys.readouterr().err == ""
 

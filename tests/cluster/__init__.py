@@ -1,1 +1,1 @@
-"""Several real workers on a real PostgreSQL, before a web that notices what they do."""
+"""Several real workers on a real PostgreSQL, polling a web that records their requests."""

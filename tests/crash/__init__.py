@@ -1,1 +1,1 @@
-"""Kills of a real service, at named places and at any instant, and what they may not cost."""
+"""Kills a real service at named points and at random times, and audits the database afterwards."""

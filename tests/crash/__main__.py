@@ -1,4 +1,4 @@
-"""Kill the service many times and say what it cost.
+"""Kill the service many times and report the findings.
 
 `python -m tests.crash [ROUNDS [SEED [LIVES AT ONCE]]]`
 """
@@ -9,35 +9,35 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.crash.books import Books, PostgresBooks, SqliteBooks
-from tests.crash.nest import nest
-from tests.crash.rounds import Tally, run_rounds
+from tests.crash.fork_server import fork_server
+from tests.crash.kill_rounds import Tally, run_rounds
+from tests.crash.raw_database import RawDatabase, RawPostgres, RawSqlite
 from tests.postgres import running_server
 
 
 async def run(total: int, seed: int, at_once: int, tally: Tally) -> None:
-    """Every fourth life is on PostgreSQL."""
+    """Every fourth service is on PostgreSQL."""
     with tempfile.TemporaryDirectory(prefix="crash-") as folder, running_server() as server:
 
-        def new_books(number: int, place: Path) -> Books:
+        def new_database(number: int, place: Path) -> RawDatabase:
             if number % 4 == 3:
-                return PostgresBooks(server.new_database())
-            return SqliteBooks(place / "test.db")
+                return RawPostgres(server.new_database())
+            return RawSqlite(place / "test.db")
 
-        async with nest() as there:
+        async with fork_server() as there:
             await run_rounds(
                 total,
                 seed=seed,
                 folder=Path(folder),
-                nest=there,
-                new_books=new_books,
+                fork_server=there,
+                new_database=new_database,
                 tally=tally,
                 at_once=at_once,
             )
 
 
 def main(total: str = "1000", seed: str = "1", at_once: str = "3") -> int:
-    """Print the table, also of a run that Ctrl-C ended; exit 1 if anything was found."""
+    """Print the table, also after Ctrl-C; exit 1 if anything was found."""
     tally = Tally(say=lambda text: print(text, file=sys.stderr, flush=True))
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(int(total), int(seed), int(at_once), tally))

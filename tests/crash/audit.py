@@ -1,4 +1,4 @@
-"""What a kill may not have done: a database against the web's own history."""
+"""Compares the database of a killed service with the web's own history."""
 
 import re
 from collections import Counter
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.model import SealedSecret
-from headwater.rules.admission import mark
+from headwater.rules.admission import hash_prefix
 from headwater.store.migrate import newest_version
 from headwater.vault import MasterKeys
-from tests.crash.books import Books, Row
-from tests.crash.web import GrowingFeed
+from tests.crash.growing_feeds import GrowingFeed
+from tests.crash.raw_database import RawDatabase, Row
 
 _STORED_LINE = re.compile(r"\[Polling\] stored url=(\S+) new_posts=(\d+)")
 
@@ -48,7 +48,7 @@ _MUST_NOT_BE = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that must not be."""
+    """A violation."""
 
     kind: str  # lost, double, torn, blamed, damaged, secret or stuck
     what: str
@@ -57,25 +57,25 @@ class Finding:
         return f"{self.kind}: {self.what}"
 
 
-def audit(books: Books, feeds: Sequence[GrowingFeed], log: str) -> list[Finding]:
-    """Everything that is wrong with a database whose service was killed."""
-    if not books.exist:
+def audit(database: RawDatabase, feeds: Sequence[GrowingFeed], log: str) -> list[Finding]:
+    """All violations in a database whose service was killed."""
+    if not database.exist:
         return []
-    found = [Finding("damaged", text) for text in books.damage()]
-    found += _of_schema(books)
-    if books.version == 0:
+    found = [Finding("damaged", text) for text in database.damage()]
+    found += _of_schema(database)
+    if database.version == 0:
         return found
     sources = {
         row[0]: row[1:]
-        for row in books.rows(
+        for row in database.rows(
             "SELECT id, url, etag, last_modified, body_hash, last_seen_id, consecutive_failures,"
             " enabled FROM sources"
         )
     }
-    stored, kept = _stored(books), _told_by_history(books)
-    told = Counter[str]()
+    stored, kept = _stored(database), _reported_by_history(database)
+    reported = Counter[str]()
     for url, count in _STORED_LINE.findall(log):
-        told[url] += int(count)
+        reported[url] += int(count)
     for feed in feeds:
         if feed.source_id not in sources:
             continue
@@ -85,44 +85,46 @@ def audit(books: Books, feeds: Sequence[GrowingFeed], log: str) -> list[Finding]
         if kept[feed.source_id] != marks.total():
             text = f"{feed.name}: {kept[feed.source_id]} in its history, {marks.total()} stored"
             found.append(Finding("torn", text))
-        if told[row[0]] > kept[feed.source_id]:
-            found.append(Finding("lost", f"{feed.name}: the log tells of more than was kept"))
-    return found + list(_of_rows(books))
+        if reported[row[0]] > kept[feed.source_id]:
+            found.append(Finding("lost", f"{feed.name}: the log reports more than was stored"))
+    return found + list(_of_rows(database))
 
 
-def missing(books: Books, feeds: Sequence[GrowingFeed]) -> list[Finding]:
-    """Posts that every poll since must have brought, were none of them lost."""
-    stored = _stored(books)
+def missing(database: RawDatabase, feeds: Sequence[GrowingFeed]) -> list[Finding]:
+    """Posts that every poll since must have stored."""
+    stored = _stored(database)
     return [
         Finding("lost", f"{feed.name}: {len(gone)} entries never came")
         for feed in feeds
-        if (gone := feed.now.marks - stored.get(feed.source_id, Counter()).keys())
+        if (gone := feed.now.hash_prefixes - stored.get(feed.source_id, Counter()).keys())
     ]
 
 
-def failed_polls(books: Books) -> list[Finding]:
-    """Nobody is blamed for our end: the web never failed."""
-    if books.version == 0:
+def failed_polls(database: RawDatabase) -> list[Finding]:
+    """No source has failures: the web server never failed."""
+    if database.version == 0:
         return []
-    rows = books.rows("SELECT source_id, error FROM polls WHERE outcome = 'failed'")
+    rows = database.rows("SELECT source_id, error FROM polls WHERE outcome = 'failed'")
     return [Finding("blamed", f"{source}: {error}") for source, error in rows]
 
 
-def secrets_in(books: Books, key_file: Path, sent: Sequence[str], told: int) -> list[Finding]:
-    """What is wrong with keys: all `sent` may be there, the first `told` of them were kept."""
-    rows = books.rows("SELECT key_id, nonce, ciphertext FROM api_keys")
+def secrets_in(
+    database: RawDatabase, key_file: Path, sent: Sequence[str], reported: int
+) -> list[Finding]:
+    """Violations among API keys: all of `sent` may be stored, the first `reported` must be."""
+    rows = database.rows("SELECT key_id, nonce, ciphertext FROM api_keys")
     found = []
     if key_file.exists() and key_file.stat().st_mode & 0o077:
         found.append(Finding("secret", "the master key is open to others"))
     if not rows:
-        return [*found, Finding("lost", "a key that was stored")] if told else found
+        return [*found, Finding("lost", "a key that was stored")] if reported else found
     try:
         vault = MasterKeys(key_file).vault()
         sealed = SealedSecret(rows[0][0], bytes(rows[0][1]), bytes(rows[0][2]))
         opened = vault.open(sealed, user_id="default", provider="x")
     except HeadwaterError as error:
         return [*found, Finding("secret", str(error))]
-    if opened not in sent[max(told - 1, 0) :]:
+    if opened not in sent[max(reported - 1, 0) :]:
         found.append(Finding("lost", "the newest key that was stored"))
     return found
 
@@ -139,12 +141,12 @@ def _of_feed(feed: GrowingFeed, row: Row, marks: Counter[str]) -> Iterator[Findi
     if len(versions) > 1 or None in versions:
         yield Finding("torn", f"{feed.name}: {believed}")
     for number in sorted({v for v in versions if v is not None} | feed.claimed):
-        lost = feed.versions[number].marks - marks.keys()
+        lost = feed.versions[number].hash_prefixes - marks.keys()
         if lost:
             yield Finding("lost", f"{feed.name}: {len(lost)} entries of version {number}")
     if marks and max(marks.values()) > 1:
         yield Finding("double", f"{feed.name}: {marks.most_common(1)}")
-    ever = {entry for version in feed.versions for entry in version.marks}
+    ever = {entry for version in feed.versions for entry in version.hash_prefixes}
     if marks.keys() - ever:
         yield Finding("torn", f"{feed.name}: posts that no entry was")
     if failures or not enabled:
@@ -157,39 +159,41 @@ def _version_seen(feed: GrowingFeed, last_seen_id: str | None) -> int | None:
     return feed.version_with(newest=datetime.fromisoformat(last_seen_id))
 
 
-def _stored(books: Books) -> dict[str, Counter[str]]:
-    """By source: what was ever stored, and how many times."""
+def _stored(database: RawDatabase) -> dict[str, Counter[str]]:
+    """By source: every hash ever stored, and how many times."""
     found: dict[str, Counter[str]] = {}
-    posts = books.rows("SELECT source_id, content_hash FROM posts")
+    posts = database.rows("SELECT source_id, content_hash FROM posts")
     for source, digest in posts:
-        found.setdefault(source, Counter())[mark(digest)] += 1
-    for source, buried in books.rows("SELECT source_id, mark FROM tombstones"):
-        found.setdefault(source, Counter())[buried] += 1
+        found.setdefault(source, Counter())[hash_prefix(digest)] += 1
+    for source, prefix in database.rows("SELECT source_id, mark FROM tombstones"):
+        found.setdefault(source, Counter())[prefix] += 1
     return found
 
 
-def _told_by_history(books: Books) -> Counter[str]:
-    rows = books.rows("SELECT source_id, sum(new_posts) FROM polls GROUP BY source_id")
+def _reported_by_history(database: RawDatabase) -> Counter[str]:
+    rows = database.rows("SELECT source_id, sum(new_posts) FROM polls GROUP BY source_id")
     return Counter({source: int(total) for source, total in rows})
 
 
-def _of_schema(books: Books) -> list[Finding]:
-    """A migration happened whole or not at all (K7)."""
-    tables = books.tables()
+def _of_schema(database: RawDatabase) -> list[Finding]:
+    """A migration is complete or not applied (K7)."""
+    tables = database.tables()
     if "schema_version" not in tables:
         return [Finding("torn", f"tables without a version: {tables}")] if tables else []
-    versions = [row[0] for row in books.rows("SELECT version FROM schema_version ORDER BY version")]
-    newest = newest_version(books.migrations)
+    versions = [
+        row[0] for row in database.rows("SELECT version FROM schema_version ORDER BY version")
+    ]
+    newest = newest_version(database.migrations)
     if versions not in ([1], list(range(1, newest + 1))):
         return [Finding("torn", f"schema {versions}")]
-    if versions[-1] == newest and books.rows("SELECT 1 FROM posts WHERE podcast_id = ''"):
+    if versions[-1] == newest and database.rows("SELECT 1 FROM posts WHERE podcast_id = ''"):
         return [Finding("torn", "posts that the migration left behind")]
     return []
 
 
-def _of_rows(books: Books) -> Iterator[Finding]:
+def _of_rows(database: RawDatabase) -> Iterator[Finding]:
     """One post per entry; links and articles written and cleaned up together (D1, A3, C1)."""
     for kind, what, sql in _MUST_NOT_BE:
-        rows = books.rows(sql)
+        rows = database.rows(sql)
         if rows:
             yield Finding(kind, f"{len(rows)} {what}")

@@ -1,4 +1,4 @@
-"""Programs that are wrong on purpose: who looks for lost posts must find those that these lose."""
+"""Faults planted in the program: the audit of the crash tests must detect each of them."""
 
 import os
 import secrets
@@ -12,27 +12,27 @@ from headwater.store.sqlite import SqliteDatabase
 
 
 def validators_first() -> None:
-    """Commit the state that says "seen" in a transaction of its own, before the posts (K1)."""
+    """Commit the state of a source in a separate transaction, before its posts (K1)."""
     package, record = _modules()
 
     def torn(session: Any, outcomes: Any, store: Callable[..., Any]) -> Any:
-        record._update_sources(session, outcomes if isinstance(outcomes, list) else [outcomes])
+        record.update_sources(session, outcomes if isinstance(outcomes, list) else [outcomes])
         _commit(session)
-        kept = record._update_sources, record._refuse_overtaken
-        record._update_sources = record._refuse_overtaken = lambda *_: None
+        kept = record.update_sources, record.refuse_edited
+        record.update_sources = record.refuse_edited = lambda *_: None
         try:
             return store(session, outcomes)
         finally:
-            record._update_sources, record._refuse_overtaken = kept
+            record.update_sources, record.refuse_edited = kept
 
-    record._store = partial(torn, store=record._store)
+    record.store_outcomes = partial(torn, store=record.store_outcomes)
     package.record_large = partial(torn, store=package.record_large)
 
 
 def posts_first() -> None:
-    """Commit posts before the state, under names by which the next poll does not know them."""
+    """Commit posts before the state, under hashes that the next poll does not find."""
     _, record = _modules()
-    posts, store = record.posts, record._store
+    posts, store = record.posts, record.store_outcomes
 
     def torn(session: Any, outcomes: Sequence[Any]) -> None:
         known = {secrets.token_hex(32): (o, post) for o in outcomes for post in o.posts}
@@ -45,11 +45,11 @@ def posts_first() -> None:
             session.execute(sql, {"id": name, "hash": post.content_hash})
         store(session, outcomes)
 
-    record._store = torn
+    record.store_outcomes = torn
 
 
-def bites_apart() -> None:
-    """Commit every bite of a large feed by itself."""
+def batches_apart() -> None:
+    """Commit every batch of a large feed in a separate transaction."""
     _, record = _modules()
     insert = record.posts.insert
 
@@ -61,7 +61,7 @@ def bites_apart() -> None:
 
 
 def lock_by_presence() -> None:
-    """Take a file that is there for the right to poll: nobody takes it away after a kill."""
+    """Use the existence of a file as the poll lock: after a kill it is never deleted."""
     database = cast(Any, SqliteDatabase)
 
     def locked(self: Any) -> int | None:
@@ -70,13 +70,13 @@ def lock_by_presence() -> None:
         except FileExistsError:
             return None
 
-    database._locked = locked
+    database.lock_file = locked
 
 
 MUTANTS: dict[str, Callable[[], None]] = {
     "validators first": validators_first,
     "posts first": posts_first,
-    "bites apart": bites_apart,
+    "batches apart": batches_apart,
     "lock by presence": lock_by_presence,
 }
 
@@ -84,7 +84,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
 def _modules() -> tuple[Any, Any]:
     return (
         cast(Any, import_module("headwater.store")),
-        cast(Any, import_module("headwater.store.record")),
+        cast(Any, import_module("headwater.store.record_outcomes")),
     )
 
 

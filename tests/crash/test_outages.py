@@ -1,7 +1,7 @@
-"""K5, O1: a service whose database, disk or descriptors are away for a while, and come back.
+"""K5, O1: a service whose database, disk or descriptors are unavailable for a while.
 
-Results that were fetched meanwhile are kept and stored, nobody is asked twice or blamed, readiness
-says what is wrong, and nobody has to do anything.
+Results fetched during the outage are stored later, no source is polled twice or counted as
+failing, readiness reports the cause, and the service recovers without help.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ import pytest
 import pytest_asyncio
 
 from tests.crash.audit import audit, failed_polls, missing
-from tests.crash.books import Books, PostgresBooks, SqliteBooks
-from tests.crash.door import KeptConnection
-from tests.crash.life import DEADLINE_SECONDS, Life
-from tests.crash.nest import Hatched, Nest, nest
+from tests.crash.fork_server import ForkedProcess, ForkServer, fork_server
+from tests.crash.raw_database import RawDatabase, RawPostgres, RawSqlite
+from tests.crash.restarted_service import DEADLINE_SECONDS, RestartedService
+from tests.crash.service_client import KeptConnection
 from tests.postgres import PostgresServer
 from tests.store.test_outages import small_disk
 from tests.system.conftest import until
@@ -37,70 +37,70 @@ HOSTS = 4
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def there() -> AsyncIterator[Nest]:
-    async with nest() as one:
+async def there() -> AsyncIterator[ForkServer]:
+    async with fork_server() as one:
         yield one
 
 
 @pytest.fixture
-def life(there: Nest, tmp_path: Path) -> Callable[[Books], Life]:
-    return lambda books: Life(books, tmp_path, there, Random(5))
+def service(there: ForkServer, tmp_path: Path) -> Callable[[RawDatabase], RestartedService]:
+    return lambda database: RestartedService(database, tmp_path, there, Random(5))
 
 
 patiently = partial(until, seconds=DEADLINE_SECONDS)
 
 
 @contextlib.asynccontextmanager
-async def polling(life: Life) -> AsyncIterator[Hatched]:
+async def polling(service: RestartedService) -> AsyncIterator[ForkedProcess]:
     """A service that is ready."""
-    async with life.begun():
-        life.begin_with_first_schema()
-        async with life.serving() as process:
-            await patiently(lambda: is_ready(life))
+    async with service.begun():
+        service.begin_with_first_schema()
+        async with service.serving() as process:
+            await patiently(lambda: is_ready(service))
             yield process
 
 
 @contextlib.asynccontextmanager
-async def amid_polls(life: Life) -> AsyncIterator[Hatched]:
-    """A service whose hosts have all been asked and none has answered."""
-    async with polling(life) as process:
-        life.gate.clear()
-        asked = len(life.web.visits)
-        life.request_all()
-        await patiently(lambda: len(life.web.visits) >= asked + HOSTS)
+async def with_open_requests(service: RestartedService) -> AsyncIterator[ForkedProcess]:
+    """A service that has sent a request to every host and received no response."""
+    async with polling(service) as process:
+        service.gate.clear()
+        asked = len(service.web.visits)
+        service.request_all()
+        await patiently(lambda: len(service.web.visits) >= asked + HOSTS)
         yield process
 
 
-async def wrong_checks(life: Life) -> dict[str, str]:
-    """What readiness finds wrong, and how it says so."""
-    status, told = await life.door.call("GET", "/api/ready")
-    checks: dict[str, Any] = told["checks"] if told else {}
+async def wrong_checks(service: RestartedService) -> dict[str, str]:
+    """The failed checks of readiness, with their messages."""
+    status, reported = await service.client.call("GET", "/api/ready")
+    checks: dict[str, Any] = reported["checks"] if reported else {}
     wrong = {name: check["detail"] for name, check in checks.items() if not check["ok"]}
-    assert (status == 200) == (not wrong), told
-    wrong.pop("loop", None)  # how late that is is the machine's business
+    assert (status == 200) == (not wrong), reported
+    wrong.pop("loop", None)  # the delay depends on machine load
     return wrong
 
 
-async def is_ready(life: Life) -> bool:
-    return not await wrong_checks(life)
+async def is_ready(service: RestartedService) -> bool:
+    return not await wrong_checks(service)
 
 
-async def recovered(life: Life) -> None:
-    """By itself: all is polled, once; nothing is lost, nobody blamed, and it says it is ready."""
-    await life.until_polled()
-    await patiently(lambda: is_ready(life))
-    asked = Counter(len(feed.history) for feed in life.feeds)
-    assert asked == {1: len(life.feeds)}, "what was fetched was fetched again"
-    found = audit(life.books, life.feeds, life.log) + failed_polls(life.books)
-    assert found + missing(life.books, life.feeds) == []
-    assert "Traceback" not in life.log
+async def recovered(service: RestartedService) -> None:
+    """The service recovers without help: all polled once, nothing lost, no failure counted."""
+    await service.until_polled()
+    await patiently(lambda: is_ready(service))
+    asked = Counter(len(feed.history) for feed in service.feeds)
+    assert asked == {1: len(service.feeds)}, "what was fetched was fetched again"
+    found = audit(service.database, service.feeds, service.log) + failed_polls(service.database)
+    assert found + missing(service.database, service.feeds) == []
+    assert "Traceback" not in service.log
 
 
 async def test_k5_a_database_locked_by_another_program(
-    life: Callable[[Books], Life], tmp_path: Path
+    service: Callable[[RawDatabase], RestartedService], tmp_path: Path
 ):
-    here = life(SqliteBooks(tmp_path / "test.db"))
-    async with amid_polls(here):
+    here = service(RawSqlite(tmp_path / "test.db"))
+    async with with_open_requests(here):
         other = sqlite3.connect(tmp_path / "test.db", isolation_level=None)
         with contextlib.closing(other):
             other.execute("BEGIN IMMEDIATE")
@@ -111,10 +111,10 @@ async def test_k5_a_database_locked_by_another_program(
         await recovered(here)
 
 
-async def test_k5_a_full_disk(life: Callable[[Books], Life], tmp_path: Path):
+async def test_k5_a_full_disk(service: Callable[[RawDatabase], RestartedService], tmp_path: Path):
     with small_disk(tmp_path / "disk", megabytes=64) as disk:
-        here = life(SqliteBooks(disk / "test.db"))
-        async with amid_polls(here):
+        here = service(RawSqlite(disk / "test.db"))
+        async with with_open_requests(here):
             fill(disk / "ballast")
             here.gate.set()
             await patiently(lambda: mentions(here, "results", f"{HOSTS} polls wait"))
@@ -124,57 +124,61 @@ async def test_k5_a_full_disk(life: Callable[[Books], Life], tmp_path: Path):
 
 
 def fill(ballast: Path) -> None:
-    """Take all the room that there is."""
+    """Fill the disk."""
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(4096))
 
 
-async def mentions(life: Life, check: str, words: str) -> bool:
-    """Whether readiness finds this wrong, in these words."""
-    return words in (await wrong_checks(life)).get(check, "")
+async def mentions(service: RestartedService, check: str, words: str) -> bool:
+    """Whether readiness reports this failed check with this text."""
+    return words in (await wrong_checks(service)).get(check, "")
 
 
-async def test_o1_descriptors_used_up(life: Callable[[Books], Life], tmp_path: Path):
-    here = life(SqliteBooks(tmp_path / "test.db"))
-    async with polling(here) as process, KeptConnection(here.door.port) as kept:
+async def test_o1_descriptors_are_exhausted(
+    service: Callable[[RawDatabase], RestartedService], tmp_path: Path
+):
+    here = service(RawSqlite(tmp_path / "test.db"))
+    async with polling(here) as process, KeptConnection(here.client.port) as kept:
         usual = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-        await patiently(lambda: in_want_of_files(here, process, kept))
-        status, told = await kept.get("/api/ready")
-        assert (status, told["checks"]["files"]["ok"]) == (503, False)
+        await patiently(lambda: without_free_files(here, process, kept))
+        status, reported = await kept.get("/api/ready")
+        assert (status, reported["checks"]["files"]["ok"]) == (503, False)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, usual)
         await patiently(lambda: is_ready(here))
         await here.until_polled()
         kinds = "SELECT DISTINCT failure_kind FROM polls WHERE outcome = 'failed'"
-        assert here.books.rows(kinds) == [("local",)]
-        assert audit(here.books, here.feeds, here.log) == []  # nobody's counters moved
+        assert here.database.rows(kinds) == [("local",)]
+        assert audit(here.database, here.feeds, here.log) == []  # no failure was counted
         here.request_all()
         await here.until_polled()
-        assert audit(here.books, here.feeds, here.log) + missing(here.books, here.feeds) == []
+        assert audit(here.database, here.feeds, here.log) + missing(here.database, here.feeds) == []
         assert "Traceback" not in here.log
 
 
-async def in_want_of_files(life: Life, process: Hatched, kept: KeptConnection) -> bool:
-    """Leave it no descriptor but those it has, and news to fetch; whether it says so.
+async def without_free_files(
+    service: RestartedService, process: ForkedProcess, kept: KeptConnection
+) -> bool:
+    """Leave the service no free descriptor and a feed to fetch; return whether it reports that.
 
-    Again and again: what it has open for a moment is one that it can use afterwards. And the
-    connection would be closed if nobody used it.
+    Repeated: a descriptor that was open for a moment is free again afterwards. The requests also
+    keep the idle connection open.
     """
     assert (await kept.get("/api/health"))[0] == 200
     _, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     open_files = len(os.listdir(f"/proc/{process.pid}/fd"))
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (open_files, most))
-    if not await life.waiting():
-        life.request_all()
-    return "too many open files" in life.log
+    if not await service.waiting():
+        service.request_all()
+    return "too many open files" in service.log
 
 
 @pytest.mark.postgres
-async def test_k5_a_server_that_is_restarted(
-    life: Callable[[Books], Life], postgres_server: PostgresServer
+async def test_k5_a_server_is_restarted(
+    service: Callable[[RawDatabase], RestartedService], postgres_server: PostgresServer
 ):
-    here = life(PostgresBooks(postgres_server.new_database()))
-    async with amid_polls(here):
+    here = service(RawPostgres(postgres_server.new_database()))
+    async with with_open_requests(here):
         await asyncio.to_thread(postgres_server.stop)
         try:
             here.gate.set()
@@ -186,13 +190,13 @@ async def test_k5_a_server_that_is_restarted(
 
 
 @pytest.mark.postgres
-async def test_k5_connections_cut_in_the_middle_of_everything(
-    life: Callable[[Books], Life], postgres_server: PostgresServer
+async def test_k5_connections_are_cut_during_polls(
+    service: Callable[[RawDatabase], RestartedService], postgres_server: PostgresServer
 ):
-    books = PostgresBooks(postgres_server.new_database())
-    here = life(books)
-    async with amid_polls(here):
+    database = RawPostgres(postgres_server.new_database())
+    here = service(database)
+    async with with_open_requests(here):
         here.gate.set()
-        cut = [await asyncio.to_thread(postgres_server.cut_off, books.url) for _ in range(5)]
-        assert sum(cut) > 0, "nobody was cut off"
+        cut = [await asyncio.to_thread(postgres_server.cut_off, database.url) for _ in range(5)]
+        assert sum(cut) > 0, "no connection was cut"
         await recovered(here)

@@ -1,9 +1,9 @@
-"""The stand-in for the X API answers as X does."""
+"""The simulated X API responds as X does."""
 
 from datetime import timedelta
 
 from headwater.demo.x_api import XApi
-from tests.demo.client import NOW, HandClock, a_web, get
+from tests.demo.http_client import NOW, HandClock, a_web, get
 
 FIELDS = "tweet.fields=created_at,note_tweet"
 
@@ -36,7 +36,7 @@ async def test_x2_a_name_is_resolved_and_its_timeline_read_page_by_page():
     assert all(len(tweet["note_tweet"]["text"]) > len(tweet["text"]) for tweet in long)
 
 
-async def test_x2_only_posts_after_since_id_and_start_time_come():
+async def test_x2_only_posts_after_since_id_and_start_time_are_returned():
     clock = HandClock()
     async with a_web(XApi(["weirwatch"], every_seconds=60), clock=clock) as web:
         id_ = await user_id(web, "weirwatch")

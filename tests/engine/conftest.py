@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.service import Pace, Service
+from headwater.engine.engine import Pace
+from headwater.engine.local_service import LocalService
 from headwater.model import Source, Subject
 from headwater.rules.policy import Policy
 from headwater.store import Store, open_database
@@ -18,10 +19,10 @@ from tests.fakes import FakeClock, ScriptedFetch, in_virtual_time
 
 
 @dataclass
-class World:
-    """Everything a test of the engine looks at."""
+class RunningEngine:
+    """A running service with its store, clock and scripted fetch."""
 
-    service: Service
+    service: LocalService
     store: Store
     fetch: ScriptedFetch
     clock: FakeClock
@@ -39,12 +40,12 @@ class World:
         return await self.store.sources.get(source_id)
 
 
-Story = Callable[[World], Coroutine[Any, Any, Any]]
+Scenario = Callable[[RunningEngine], Coroutine[Any, Any, Any]]
 
 
 @dataclass
 class Engine:
-    """Starts and restarts a service over one database file, on a clock that goes on."""
+    """Starts and restarts a service over one database file, on a clock that continues."""
 
     folder: Path
     policy: Policy = field(default_factory=Policy)
@@ -52,8 +53,10 @@ class Engine:
     seed: int = 7
 
     @asynccontextmanager
-    async def started(self, clock: FakeClock, *, killed: bool = False) -> AsyncIterator[World]:
-        """A service that runs until it is stopped cleanly, or until it is killed."""
+    async def started(
+        self, clock: FakeClock, *, killed: bool = False
+    ) -> AsyncIterator[RunningEngine]:
+        """A service that runs until it is stopped cleanly or killed."""
         async with Store(open_database(f"sqlite:///{self.folder / 'test.db'}"), clock) as store:
             await store.prepare()
             fetch = ScriptedFetch(clock)
@@ -61,7 +64,7 @@ class Engine:
             async def no_key(_: Subject) -> str | None:
                 return None
 
-            service = Service(
+            service = LocalService(
                 store=store,
                 fetch=fetch,
                 key_for=no_key,
@@ -72,22 +75,22 @@ class Engine:
             )
             if killed:
                 await service.__aenter__()
-                yield World(service, store, fetch, clock)
+                yield RunningEngine(service, store, fetch, clock)
                 await _kill(service)
             else:
                 async with service:
-                    yield World(service, store, fetch, clock)
+                    yield RunningEngine(service, store, fetch, clock)
 
-    def play(self, *stories: Story, killed: bool = False) -> list[Any]:
-        """Tell stories one after another; each but the last may end in a kill, not a clean stop."""
+    def play(self, *scenarios: Scenario, killed: bool = False) -> list[Any]:
+        """Run scenarios in turn; each but the last may end in a kill, not a clean stop."""
 
         async def all_of_them() -> list[Any]:
             clock = FakeClock()
             results = []
-            for number, story in enumerate(stories, 1):
-                dies = killed and number < len(stories)
-                async with self.started(clock, killed=dies) as world:
-                    results.append(await story(world))
+            for number, scenario in enumerate(scenarios, 1):
+                killed_now = killed and number < len(scenarios)
+                async with self.started(clock, killed=killed_now) as env:
+                    results.append(await scenario(env))
             return results
 
         return in_virtual_time(all_of_them)
@@ -99,8 +102,8 @@ class Engine:
         return replace(self, pace=replace(self.pace, **changes))
 
 
-async def _kill(service: Service) -> None:
-    """End all work where it stands: nothing more is stored, nobody says goodbye."""
+async def _kill(service: LocalService) -> None:
+    """Cancel all work as a kill does: nothing more is stored."""
     service.lanes.close()
     work = asyncio.all_tasks() - {asyncio.current_task()}
     for task in work:

@@ -1,4 +1,4 @@
-"""What the service counts of itself."""
+"""The service's own metrics."""
 
 import asyncio
 import io
@@ -11,10 +11,16 @@ from datetime import timedelta
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.engine import metrics
-from headwater.engine.metrics import OTHER, Histogram, LoopLag, Metrics, NameLookups
-from headwater.engine.service import Service
-from headwater.engine.thread_turns import ThreadTurns, Turns
+from headwater.engine.local_service import LocalService
+from headwater.engine.metrics import (
+    OTHER,
+    CpuTimes,
+    Histogram,
+    LoopLag,
+    Metrics,
+    NameLookups,
+    ThreadCpu,
+)
 from headwater.errors import (
     BadStatus,
     NameNotFound,
@@ -23,40 +29,40 @@ from headwater.errors import (
     TimedOut,
     TooExpensive,
 )
-from headwater.fetch.names import SystemNames
+from headwater.fetch.net.dns import SystemResolver
 from headwater.model import Answer, Source, SourceType
-from headwater.rules.failure import KINDS
-from tests.engine.conftest import Engine, World
-from tests.engine.test_service import an_entry, polled
+from headwater.rules.failure_kinds import KINDS
+from tests.engine.conftest import Engine, RunningEngine
+from tests.engine.test_service import feed_entry, polled
 from tests.fakes import FakeClock, in_virtual_time
-from tests.fetch.loopback import NXDOMAIN, SERVFAIL, name_server
-from tests.fetch.test_parsers import odd_parsers, order
-from tests.logs.recording import written
+from tests.fetch.loopback_servers import NXDOMAIN, SERVFAIL, name_server
+from tests.fetch.test_parser_pool import odd_parsers, order
+from tests.logs.recorded_log import written
 
 
-async def watching(world: World, *sources: Source) -> Service:
-    await world.store.sources.add_many(sources)
-    world.store.on_commit = world.service.metrics.committed
-    return world.service
+async def watching(env: RunningEngine, *sources: Source) -> LocalService:
+    await env.store.sources.add_many(sources)
+    env.store.on_commit = env.service.metrics.committed
+    return env.service
 
 
 def test_polls_are_counted_by_outcome_and_type(engine: Engine):
-    async def story(world: World) -> Metrics:
+    async def scenario(env: RunningEngine) -> Metrics:
         service = await watching(
-            world,
+            env,
             polled("fresh", "https://a.example/"),
             polled("same", "https://b.example/"),
             polled("page", "https://c.example/", type=SourceType.WEBSITE),
             polled("gone", "https://d.example/"),
         )
-        entries = (an_entry(1), an_entry(2))
-        world.fetch.on("https://a.example/", Answer(200, entries=entries), seconds=3)
-        world.fetch.on("https://c.example/", TimedOut("no answer"))
-        world.fetch.on("https://d.example/", BadStatus(410, "odd"))
-        await world.run(10)
+        entries = (feed_entry(1), feed_entry(2))
+        env.fetch.on("https://a.example/", Answer(200, entries=entries), seconds=3)
+        env.fetch.on("https://c.example/", TimedOut("no answer"))
+        env.fetch.on("https://d.example/", BadStatus(410, "odd"))
+        await env.run(10)
         return service.metrics
 
-    [seen] = engine.play(story)
+    [seen] = engine.play(scenario)
     counted = {labels: count for labels, count in seen.polls.items() if count}
     assert counted == {
         ("stored", "rss"): 1,
@@ -72,90 +78,90 @@ def test_polls_are_counted_by_outcome_and_type(engine: Engine):
 
 
 def test_d4_a_poll_whose_source_was_edited_meanwhile_counts_as_discarded(engine: Engine):
-    async def story(world: World) -> Metrics:
-        service = await watching(world, polled())
-        world.fetch.on(polled().url, Answer(200, entries=(an_entry(1),)), seconds=5)
+    async def scenario(env: RunningEngine) -> Metrics:
+        service = await watching(env, polled())
+        env.fetch.on(polled().url, Answer(200, entries=(feed_entry(1),)), seconds=5)
         await service.tick()
         await asyncio.sleep(1)
-        await world.store.sources.remove("s1")
-        await service.lanes.wait_until_idle()
+        await env.store.sources.remove("s1")
+        await service.lanes.emptied(service.lanes.names())
         return service.metrics
 
-    [seen] = engine.play(story)
+    [seen] = engine.play(scenario)
     assert seen.polls["discarded", "rss"] == 1
     assert (sum(seen.polls.values()), seen.posts) == (1, 0)
 
 
-def test_failures_of_kinds_nobody_foresaw_share_one_count(engine: Engine):
+def test_failures_of_unknown_kinds_share_one_count(engine: Engine):
     statuses = (402, 418, 451, 599)
     sources = [polled(f"s{status}", f"https://h{status}.example/") for status in statuses]
 
-    async def story(world: World) -> Metrics:
-        service = await watching(world, *sources)
+    async def scenario(env: RunningEngine) -> Metrics:
+        service = await watching(env, *sources)
         for status in statuses:
-            world.fetch.on(f"https://h{status}.example/", BadStatus(status, "odd"))
-        await world.run(5)
+            env.fetch.on(f"https://h{status}.example/", BadStatus(status, "odd"))
+        await env.run(5)
         return service.metrics
 
-    [seen] = engine.play(story)
+    [seen] = engine.play(scenario)
     assert seen.failures[OTHER] == len(statuses)
     assert set(seen.failures) == {*KINDS, OTHER}
 
 
-def test_the_wait_in_a_lane_counts_from_the_moment_a_source_was_due(engine: Engine):
-    async def story(world: World) -> Histogram:
+def test_the_wait_in_a_lane_counts_from_the_due_time(engine: Engine):
+    async def scenario(env: RunningEngine) -> Histogram:
         due_for = timedelta(minutes=30) + timedelta(seconds=100)  # the interval is 30 minutes
-        service = await watching(world, polled(last_polled=world.clock.now() - due_for))
+        service = await watching(env, polled(last_polled=env.clock.now() - due_for))
         await service.tick()
-        await service.lanes.wait_until_idle()
+        await service.lanes.emptied(service.lanes.names())
         return service.metrics.lane_wait_seconds
 
-    [seen] = engine.play(story)
+    [seen] = engine.play(scenario)
     assert sum(seen.counts) == 1
     assert seen.total == pytest.approx(100, abs=0.1)
 
 
-def test_a_clock_that_was_set_back_makes_no_negative_wait(engine: Engine):
-    async def story(world: World) -> Histogram:
-        service = await watching(world, polled())
+def test_a_clock_set_back_causes_no_negative_wait(engine: Engine):
+    async def scenario(env: RunningEngine) -> Histogram:
+        service = await watching(env, polled())
         service.lanes.pause()
         await service.tick()
-        world.clock.set_by(-timedelta(days=1))
-        await world.store.sources.request(["s1"], world.clock.now())
+        env.clock.set_by(-timedelta(days=1))
+        await env.store.sources.request(["s1"], env.clock.now())
         service.lanes.resume()
-        await service.lanes.wait_until_idle()
+        await service.lanes.emptied(service.lanes.names())
         return service.metrics.lane_wait_seconds
 
-    [seen] = engine.play(story)
+    [seen] = engine.play(scenario)
     assert (sum(seen.counts), seen.total >= 0) == (1, True)
 
 
-def test_sources_that_failures_disable_and_that_recover_are_counted(engine: Engine):
-    async def story(world: World) -> Metrics:
+def test_automatic_disabling_and_recovery_are_counted(engine: Engine):
+    async def scenario(env: RunningEngine) -> Metrics:
         service = await watching(
-            world,
+            env,
             polled("dies", "https://a.example/", max_failures=1),
             polled("returns", "https://b.example/", consecutive_failures=1),
         )
-        world.fetch.on("https://a.example/", BadStatus(410, "odd"))
-        await world.run(5)
+        env.fetch.on("https://a.example/", BadStatus(410, "odd"))
+        await env.run(5)
         return service.metrics
 
-    [seen] = engine.play(story)
+    [seen] = engine.play(scenario)
     assert (seen.disabled, seen.recovered) == (1, 1)
 
 
-def test_ticks_are_counted_and_those_that_fail_apart(engine: Engine):
-    async def story(world: World) -> Metrics:
-        await world.run(130)
+def test_ticks_and_failed_ticks_are_counted_separately(engine: Engine):
+    async def scenario(env: RunningEngine) -> Metrics:
+        await env.run(130)
         away = "ALTER TABLE facts RENAME TO facts_away"
-        await world.store.database.write(lambda s: s.execute(away))
-        await world.run(70)
+        await env.store.database.write(lambda s: s.execute(away))
+        await env.run(70)
         back = "ALTER TABLE facts_away RENAME TO facts"
-        await world.store.database.write(lambda s: s.execute(back))
-        return world.service.metrics
+        await env.store.database.write(lambda s: s.execute(back))
+        return env.service.metrics
 
-    [seen] = engine.play(story)
+    [seen] = engine.play(scenario)
     assert (sum(seen.tick_seconds.counts), seen.ticks_failed) == (3, 2)
 
 
@@ -171,15 +177,15 @@ class LateClock(FakeClock):
     """A clock whose sleepers wake too late."""
 
     late = 0.0
-    lates: Sequence[float] = ()  # those that come first
+    lates: Sequence[float] = ()  # the first ones
 
     async def sleep(self, seconds: float) -> None:
         late, *self.lates = self.lates or [self.late]
         await super().sleep(seconds + late)
 
 
-def test_h2_a_stall_of_the_loop_is_seen_and_forgotten_after_two_minutes():
-    async def story() -> list[float]:
+def test_h2_a_stall_of_the_loop_is_reported_and_forgotten_after_two_minutes():
+    async def scenario() -> list[float]:
         clock = LateClock()
         lag = LoopLag(clock)
         watching = asyncio.create_task(lag.watch())
@@ -192,11 +198,11 @@ def test_h2_a_stall_of_the_loop_is_seen_and_forgotten_after_two_minutes():
         assert sum(lag.seconds.counts) > 600
         return worst
 
-    assert in_virtual_time(story) == [0.0, 0.3, 0.3, 0.0]
+    assert in_virtual_time(scenario) == [0.0, 0.3, 0.3, 0.0]
 
 
 def wait() -> None:
-    time.sleep(0.4)  # what nobody may do to a loop
+    time.sleep(0.4)  # blocks the loop, which no callback may do
 
 
 def work() -> None:
@@ -206,8 +212,8 @@ def work() -> None:
 
 
 @pytest.mark.parametrize("do", [wait, work])
-def test_h2_a_blocked_loop_is_noticed_and_told_of_with_its_reason(do: Callable[[], None]):
-    async def story() -> float:
+def test_h2_a_blocked_loop_is_detected_and_logged_with_its_cause(do: Callable[[], None]):
+    async def scenario() -> float:
         seen = Metrics(SystemClock())
         async with seen.watching_loop():
             await asyncio.sleep(0)  # its timer is set
@@ -217,32 +223,32 @@ def test_h2_a_blocked_loop_is_noticed_and_told_of_with_its_reason(do: Callable[[
 
     stream = io.StringIO()
     written(stream)
-    assert asyncio.run(story()) >= 0.37
-    told = re.search(
+    assert asyncio.run(scenario()) >= 0.37
+    reported = re.search(
         r"held up ms=(\d+) worked_ms=(\d+) no_processor_ms=\d+ turns=\d+$", stream.getvalue(), re.M
     )
-    assert told is not None
-    assert int(told[1]) >= 370
-    assert (int(told[2]) >= 390) is (do is work)
+    assert reported is not None
+    assert int(reported[1]) >= 370
+    assert (int(reported[2]) >= 390) is (do is work)
 
 
-class SetTurns(ThreadTurns):
-    """Those of a thread that waits for a processor all the time, or never."""
+class FixedThreadCpu(ThreadCpu):
+    """The CPU times of a thread that always waits for a processor, or never."""
 
     def __init__(self, clock: FakeClock | None) -> None:
         super().__init__()
         self._clock = clock
 
-    def so_far(self) -> Turns:
-        return Turns(0.0, 0.0 if self._clock is None else self._clock.monotonic(), 1)
+    def so_far(self) -> CpuTimes:
+        return CpuTimes(0.0, 0.0 if self._clock is None else self._clock.monotonic(), 1)
 
 
-def stalls_told(*late: float, starves: bool = False) -> list[int]:
-    """The milliseconds of the stalls that the log has; how late each look is, then on time."""
+def logged_stalls(*late: float, starves: bool = False) -> list[int]:
+    """The milliseconds of the logged stalls; each check is late by this much, then on time."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         clock = LateClock()
-        lag = LoopLag(clock, lambda: SetTurns(clock if starves else None))
+        lag = LoopLag(clock, lambda: FixedThreadCpu(clock if starves else None))
         clock.lates = late
         watching = asyncio.create_task(lag.watch())
         await asyncio.sleep(300)
@@ -250,42 +256,52 @@ def stalls_told(*late: float, starves: bool = False) -> list[int]:
 
     stream = io.StringIO()
     written(stream)
-    in_virtual_time(story)
+    in_virtual_time(scenario)
     return [int(ms) for ms in re.findall(r"\[Loop\] was held up ms=(\d+)", stream.getvalue())]
 
 
-@pytest.mark.parametrize(("starves", "told"), [(True, []), (False, [900, 600, 300])])
-def test_h2_every_stall_is_told_unless_a_processor_was_missing(starves, told):
-    assert stalls_told(0.9, 0.0, 0.6, 0.2, 0.3, starves=starves) == told
+@pytest.mark.parametrize(("starves", "reported"), [(True, []), (False, [900, 600, 300])])
+def test_h2_every_stall_is_reported_unless_a_processor_was_missing(starves, reported):
+    assert logged_stalls(0.9, 0.0, 0.6, 0.2, 0.3, starves=starves) == reported
 
 
-def test_h2_of_many_stalls_of_a_minute_ten_are_told_and_the_longer_ones():
+def test_h2_ten_stalls_per_minute_and_longer_ones_are_logged():
     minute = [0.0] * 600
     many = [0.5, *[0.3] * 29, 0.4, 0.7, 0.3]
-    assert stalls_told(*many, *minute, 0.3) == [500, *[300] * 9, 700, 300]
+    assert logged_stalls(*many, *minute, 0.3) == [500, *[300] * 9, 700, 300]
 
 
-def test_h2_a_loop_with_nothing_to_do_is_looked_at_less_often(monkeypatch):
-    monkeypatch.setattr(metrics, "_IDLE_WORK_SECONDS", 0.004)  # looks cost more on a slow machine
+class BusyThread(ThreadCpu):
+    """A thread that works for a share of the time."""
 
-    async def looks(do: Callable[[], None]) -> int:
-        seen = Metrics(SystemClock())
-        async with seen.watching_loop():
-            for _ in range(20):
-                do()
-                await asyncio.sleep(0.025)
-        return sum(seen.loop_lag.seconds.counts)
+    def __init__(self, clock: FakeClock, share: float) -> None:
+        super().__init__()
+        self._clock, self._share = clock, share
 
-    def little() -> None:
-        until = time.thread_time() + 0.008
-        while time.thread_time() < until:
-            pass
-
-    assert asyncio.run(looks(lambda: None)) < asyncio.run(looks(little))
+    def so_far(self) -> CpuTimes:
+        return CpuTimes(self._share * self._clock.monotonic(), 0.0, 1)
 
 
-def test_names_asked_in_vain_are_forgotten_with_the_first_answer():
-    async def story() -> list[int]:
+def checks_in_a_minute(share: float) -> int:
+    """How often the lag of a loop is measured that works for a share of the time."""
+
+    async def scenario() -> int:
+        clock = FakeClock()
+        lag = LoopLag(clock, lambda: BusyThread(clock, share))
+        watching = asyncio.create_task(lag.watch())
+        await asyncio.sleep(60)
+        watching.cancel()
+        return sum(lag.seconds.counts)
+
+    return in_virtual_time(scenario)
+
+
+def test_h2_an_idle_loop_is_checked_less_often():
+    assert 3 * checks_in_a_minute(0.0) < checks_in_a_minute(0.1)
+
+
+def test_unresolved_names_are_forgotten_after_the_first_response():
+    async def scenario() -> list[int]:
         clock = FakeClock()
         names = NameLookups(clock)
         for host in ("a.example", "b.example", "a.example"):
@@ -302,10 +318,10 @@ def test_names_asked_in_vain_are_forgotten_with_the_first_answer():
         silent.append(names.silent(600))
         return silent
 
-    assert in_virtual_time(story) == [2, 0, 0, 100]
+    assert in_virtual_time(scenario) == [2, 0, 0, 100]
 
 
-async def test_h2_workers_that_documents_cost_are_counted_and_refusals_are_not():
+async def test_h2_parse_workers_ended_by_documents_are_counted_and_refusals_are_not():
     seen = Metrics(SystemClock())
     async with odd_parsers() as parsers:
         parsers.on_kill = seen.parse_killed
@@ -315,12 +331,12 @@ async def test_h2_workers_that_documents_cost_are_counted_and_refusals_are_not()
     assert seen.parse_kills == 2
 
 
-async def test_h5_what_name_servers_answer_is_counted():
+async def test_h5_responses_of_name_servers_are_counted():
     seen = NameLookups(SystemClock())
     table = {"good.test": ["9.9.9.9"], "gone.test": NXDOMAIN, "sick.test": SERVFAIL}
     async with (
         name_server(table) as server,
-        SystemNames(nameservers=[server.address]) as names,
+        SystemResolver(nameservers=[server.address]) as names,
     ):
         names.on_lookup = seen.note
         for host in ("good.test", "gone.test", "sick.test", "127.0.0.1", "localhost", "a.invalid"):

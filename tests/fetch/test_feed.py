@@ -1,12 +1,13 @@
 """Feeds of every format become entries (R1, R4, R5, R6)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from headwater.errors import NotAFeed
-from headwater.fetch.feed import parse_feed, read_feed
-from headwater.model import Entry
+from headwater.fetch.feed.feed_document import parse_feed, read_feed
+from headwater.model import Completeness, Entry
 
 URL = "https://example.org/blog/feed.xml"
 NAMESPACES = (
@@ -14,7 +15,8 @@ NAMESPACES = (
     'xmlns:content="http://purl.org/rss/1.0/modules/content/" '
     'xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd" '
     'xmlns:media="http://search.yahoo.com/mrss/" '
-    'xmlns:atom="http://www.w3.org/2005/Atom"'
+    'xmlns:atom="http://www.w3.org/2005/Atom" '
+    'xmlns:feedburner="http://rssnamespace.org/feedburner/ext/1.0"'
 )
 
 
@@ -68,10 +70,11 @@ JSON = b"""{"version": "https://jsonfeed.org/version/1.1", "title": "Feed", "ite
 
 
 @pytest.mark.parametrize("data", [RSS_2, RSS_1, ATOM_1, ATOM_03, JSON])
-def test_r1_every_format_says_the_same(data):
+def test_r1_every_format_gives_the_same_entries(data):
     feed = parse_feed(data, url=URL)
     assert (feed.title, feed.complete) == ("Feed", True)
-    assert feed.entries == (
+    (entry,) = feed.entries
+    assert (replace(entry, completeness=Completeness.UNKNOWN),) == (
         Entry(
             id="https://example.org/1",
             title="One",
@@ -79,6 +82,7 @@ def test_r1_every_format_says_the_same(data):
             published_at=datetime(2026, 2, 16, 8, tzinfo=UTC),
             author="Ann",
             body="Text",
+            markdown="Text",
         ),
     )
 
@@ -121,6 +125,9 @@ def test_r1_names_and_namespaces_are_matched_leniently(data):
             "from media",
         ),
         ("<dc:description>from dc</dc:description>", "from dc"),
+        ("<summary>short</summary><description>longer</description>", "longer"),
+        ("<description>longer</description><summary>short</summary>", "longer"),
+        ("<summary>short</summary><description> </description>", "short"),
         ('<body xmlns="http://www.w3.org/1999/xhtml"><p>xhtml</p></body>', "xhtml"),
         (
             '<x:body xmlns:x="http://www.w3.org/1999/xhtml"><x:p>a</x:p><x:script>b</x:script></x:body>',
@@ -141,6 +148,11 @@ def test_r4_the_body_is_content_else_summary_as_plain_text(item, body):
         ("<content>no type &lt;i>but html&lt;/i></content>", "no type but html"),
         ("<content>1 &lt; 2 &amp; 3</content>", "1 < 2 & 3"),
         ('<content mode="base64">PHA+SGk8L3A+</content>', "Hi"),
+        ('<content type="html"><div>&lt;p>a&lt;/p></div></content>', "a"),
+        ("<content><div>a &lt;br/> &lt;i>b&lt;/i></div></content>", "a b"),
+        ('<content type="xhtml"><div>&lt;p>a&lt;/p> &lt;p>b&lt;/p></div></content>', "a b"),
+        ('<content type="xhtml"><div>write &lt;b>x&lt;/b></div></content>', "write <b>x</b>"),
+        ('<content type="xhtml"><div>a &lt;br/> &lt;p/></div> b</content>', "a <br/> <p/> b"),
         ('<content type="image/png">iVBORw0KGgo=</content><summary>alt</summary>', "alt"),
         ('<content src="/x.mp3" type="audio/mpeg"/><summary>alt</summary>', "alt"),
     ],
@@ -163,6 +175,19 @@ def test_r4_titles_are_plain_text_too(title, text):
     assert only(rss(f"<title>{title}</title>")).title == text
 
 
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("Use &lt;b&gt; or &lt;i&gt;", "Use <b> or <i>"),
+        ("Use &lt;b&gt; &amp;amp; &lt;i&gt;", "Use <b> & <i>"),
+        ("A &lt;b&gt;bold&lt;/b&gt; title", "A bold title"),
+        ("Two&lt;br&gt;lines", "Two lines"),
+    ],
+)
+def test_r4_an_untyped_atom_title_keeps_words_that_look_like_tags(title, text):
+    assert only(atom(f"<title>{title}</title>")).title == text
+
+
 def test_r5_an_empty_body_is_the_title_else_the_link():
     by_title, by_link, by_id = read_feed(
         rss(
@@ -177,7 +202,7 @@ def test_r5_an_empty_body_is_the_title_else_the_link():
     assert by_id.body == by_id.url == "https://example.org/3"
 
 
-def test_r5_an_entry_with_nothing_stays_for_admission_to_count():
+def test_r5_an_empty_entry_is_kept_for_admission_to_count():
     assert only(rss("<category>x</category>")).body == ""
 
 
@@ -233,6 +258,27 @@ def test_r5_xml_base_is_inherited_and_joined():
     assert (entry.url, entry.id) == ("https://example.net/a/b/c", "https://example.net/a/b/e")
 
 
+def test_r5_an_empty_href_is_the_base_that_the_entry_declares():
+    link = '<link href=""/><id>tag:1</id>'
+    assert only(atom(link)).url == URL  # it has no link
+    data = atom(link).replace(b"<entry>", b'<entry xml:base="https://example.net/a/1">')
+    assert only(data).url == "https://example.net/a/1"
+    data = data.replace(b'<link href=""/>', b'<link href=""/><link rel="related" href="/r"/>')
+    assert only(data).url == "https://example.net/a/1"
+
+
+def test_r5_the_original_link_is_preferred_to_one_that_counts_clicks():
+    link = "<link>https://feeds.example.org/~r/1</link>"
+    original = "<feedburner:origLink>https://example.org/1</feedburner:origLink>"
+    assert (
+        only(rss(link + original)).url == only(rss(original + link)).url == "https://example.org/1"
+    )
+    assert (
+        only(rss(link + original.replace("https://example.org/1", "n/a"))).url
+        == "https://feeds.example.org/~r/1"
+    )
+
+
 def test_r5_the_same_body_under_different_links_gets_its_title_in_front():
     first, second, third = read_feed(
         rss(
@@ -268,11 +314,28 @@ def test_r5_the_same_body_under_the_same_link_stays():
         ("<title>x</title>", None),
     ],
 )
-def test_r6_the_author_is_the_first_who_is_named(item, author):
+def test_r6_the_author_is_the_first_one_named(item, author):
     assert author_of(item) == author
 
 
-def test_published_beats_updated_and_a_broken_date_gives_way():
+def test_r6_atom_entries_inherit_the_author_of_their_feed():
+    data = atom("<title>a</title>", "<author><name>Bob</name></author>").decode()
+    author = "<author><name>Ann</name></author>"
+    before = data.replace("<entry>", f"{author}<entry>", 1)
+    behind = data.replace("</feed>", f"{author}</feed>")
+    for document in (before, behind):
+        assert [e.author for e in read_feed(document.encode(), url=URL)] == ["Ann", "Bob"]
+    origin = "<source><title>t</title><author><name>Cy</name></author></source>"
+    copied = before.replace("<title>a</title>", origin)
+    assert [e.author for e in read_feed(copied.encode(), url=URL)] == ["Cy", "Bob"]
+
+
+def test_r6_rss_items_do_not_inherit_an_author():
+    head = "<managingEditor>Ann</managingEditor><dc:creator>Ann</dc:creator><author>Ann</author>"
+    assert only(rss("<title>a</title>", head=head)).author is None
+
+
+def test_published_beats_updated_and_a_broken_date_is_ignored():
     item = "<pubDate>soon</pubDate><atom:updated>2026-02-16T08:00:00Z</atom:updated>"
     assert only(rss(item)).published_at == datetime(2026, 2, 16, 8, tzinfo=UTC)
 
@@ -296,7 +359,7 @@ def test_m8_titles_and_authors_are_cut():
         (b"\x89PNG\r\n\x1a\n\x00\x00", "neither XML nor JSON"),
     ],
 )
-def test_r1_what_is_no_feed_is_told_in_one_line(data, message):
+def test_r1_a_document_that_is_no_feed_is_reported_in_one_line(data, message):
     with pytest.raises(NotAFeed) as caught:
         read_feed(data, url="https://user:secret@example.org/x?token=abc")
     text = str(caught.value)

@@ -1,12 +1,13 @@
-"""Broken, cut-off and hostile feeds are read as far as possible, and nothing else happens."""
+"""Broken, truncated and hostile feeds are parsed as far as possible without side effects."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import NotAFeed
-from headwater.fetch.feed import Feed, parse_feed
-from headwater.fetch.repair import MAX_DEPTH, repaired
+from headwater.fetch.feed.feed_document import parse_feed
+from headwater.fetch.feed.feed_entries import Feed
+from headwater.fetch.feed.xml_repair import MAX_DEPTH, repaired
 from headwater.model import Entry
 
 URL = "https://example.org/feed"
@@ -49,7 +50,7 @@ def titles(inner: bytes) -> list[str]:
         (b"<item><title>]]></title></item>", ["]]>"]),
     ],
 )
-def test_r1_ill_formed_xml_is_read_as_it_was_meant(inner, expected):
+def test_r1_ill_formed_xml_is_parsed_leniently(inner, expected):
     assert titles(inner) == expected
 
 
@@ -66,13 +67,13 @@ def test_r1_ill_formed_xml_is_read_as_it_was_meant(inner, expected):
         b'<!DOCTYPE rss [<!ENTITY a "]">]>',
     ],
 )
-def test_r1_junk_before_the_root_element_does_not_matter(junk):
+def test_r1_junk_before_the_root_element_is_ignored(junk):
     read = feed(junk + GOOD)
     assert [entry.title for entry in read.entries] == ["One & only", "Two"]
     assert read.complete
 
 
-def test_r1_junk_after_the_root_element_does_not_matter():
+def test_r1_junk_after_the_root_element_is_ignored():
     read = feed(GOOD + b"<!-- cached --><script>x</script>&")
     assert (len(read.entries), read.complete) == (2, True)
 
@@ -82,7 +83,7 @@ def test_r1_a_feed_inside_a_page_is_found():
 
 
 @pytest.mark.parametrize("end", range(GOOD.index(b"<channel"), len(GOOD)))
-def test_r1_a_document_cut_anywhere_is_incomplete_and_keeps_what_was_there(end):
+def test_r1_a_truncated_document_is_incomplete_and_keeps_its_entries(end):
     read = feed(GOOD[:end])
     assert not read.complete
     if end > GOOD.index(b"</item>"):
@@ -94,7 +95,7 @@ def test_r1_a_document_cut_inside_its_root_tag_is_no_feed():
         feed(b"<rss version=")
 
 
-def test_r1_a_root_closed_in_cdata_is_not_closed():
+def test_r1_a_root_end_tag_in_cdata_is_ignored():
     assert not feed(b"<rss><channel><item><title>x</title><![CDATA[</rss>").complete
 
 
@@ -129,7 +130,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_m2_hostile_entries_are_bounded_and_what_came_before_is_kept(what):
+def test_m2_hostile_entries_are_bounded_and_earlier_ones_are_kept(what):
     read = entries(b"<item><title>before</title></item><item>" + HOSTILE[what] + b"</item>")
     assert read[0].title == "before"
     assert len(read) == 2
@@ -141,7 +142,7 @@ def test_m2_the_repaired_document_stays_below_the_depth_limit():
     assert closed
 
 
-def test_m6_nothing_unstorable_comes_out():
+def test_m6_no_unstorable_text_is_returned():
     read = entries(
         b"<item><title>a\x01b\xed\xa0\x80c</title><link>https://x/\x02y\nz</link>"
         b"<guid>g\x03\nh</guid><author>q\x04</author></item>"
@@ -152,7 +153,7 @@ def test_m6_nothing_unstorable_comes_out():
         assert value.isprintable()
 
 
-def test_m8_a_feed_of_many_entries_is_read_whole():
+def test_m8_a_feed_of_many_entries_is_parsed_completely():
     inner = b"".join(b"<item><title>t%d</title></item>" % i for i in range(20_000))
     assert len(entries(inner)) == 20_000
 
@@ -168,7 +169,7 @@ def never_raises(data: bytes, content_type: str | None = None) -> None:
 
 
 @given(st.binary(max_size=300), st.none() | st.text(max_size=30))
-def test_h4_random_bytes_never_raise_anything_else(data, content_type):
+def test_h4_random_bytes_raise_nothing_but_not_a_feed(data, content_type):
     never_raises(data, content_type)
 
 
@@ -182,13 +183,13 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join))
-def test_h4_heaps_of_markup_never_raise_anything_else(data):
+def test_h4_random_markup_raises_nothing_but_not_a_feed(data):
     never_raises(data)
     never_raises(b"<rss><channel><item>" + data)
 
 
 @given(st.data())
-def test_h4_damaged_feeds_never_raise_anything_else(data):
+def test_h4_damaged_feeds_raise_nothing_but_not_a_feed(data):
     at = data.draw(st.integers(0, len(GOOD)))
     length = data.draw(st.integers(0, 20))
     other = data.draw(st.binary(max_size=20) | st.sampled_from(PIECES))
@@ -196,6 +197,6 @@ def test_h4_damaged_feeds_never_raise_anything_else(data):
 
 
 @pytest.mark.parametrize("name", [b"/etc/hostname", b"file:///etc/hostname", b"http://127.0.0.1/"])
-def test_m3_bytes_that_look_like_a_place_are_read_as_what_they_are(name):
+def test_m3_bytes_that_look_like_a_path_are_parsed_as_content(name):
     with pytest.raises(NotAFeed):
         parse_feed(name, url="http://example.org/feed")

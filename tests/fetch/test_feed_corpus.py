@@ -1,4 +1,4 @@
-"""The reader agrees with what others state about real feeds (R1, R4-R6)."""
+"""The parser agrees with the recorded facts about real feeds (R1, R4-R6)."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.corpus
 def test_r1_nothing_but_not_a_feed_is_raised_and_the_facts_agree(corpus: Path):
     result = score(corpus)
     assert result.errors == []
-    assert result.share >= 0.985, [f"{miss.file}: {miss.kind}" for miss in result.misses]
+    assert result.share >= 0.995, [f"{miss.file}: {miss.kind}" for miss in result.misses]
 
 
 def test_m7_the_dates_agree(corpus: Path):

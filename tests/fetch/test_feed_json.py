@@ -1,4 +1,4 @@
-"""JSON Feed documents, odd ones too (R1, M4)."""
+"""JSON Feed documents, including malformed ones (R1, M4)."""
 
 import json
 from datetime import UTC, datetime
@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import NotAFeed
-from headwater.fetch.feed import Feed, parse_feed
+from headwater.fetch.feed.feed_document import parse_feed
+from headwater.fetch.feed.feed_entries import Feed
 from headwater.model import Entry
 
 URL = "https://example.org/feed.json"
@@ -43,15 +44,26 @@ def test_r4_the_body_of_an_item(item, body):
     [
         ('{"authors": [{"name": " "}, {"name": "Ann"}], "author": {"name": "Bob"}}', "Ann"),
         ('{"author": {"name": "Bob"}}', "Bob"),
-        ('{"authors": "Ann", "author": ["x"]}', None),
-        ('{"authors": [1, null, "x", {"name": 3}]}', None),
+        ('{"authors": "Ann", "author": {"name": " "}}', "Ann"),
+        ('{"authors": {"name": "Ann"}}', "Ann"),
+        ('{"authors": ["Ann", "Bob"]}', "Ann"),
+        ('{"authors": ["?", {"name": "Ann"}]}', "Ann"),
+        ('{"author": "Ann"}', "Ann"),
+        ('{"authors": [1, null, " ", {"name": 3}], "author": [[]]}', None),
     ],
 )
 def test_r6_the_author_of_an_item(item, author):
     assert entries(item)[0].author == author
 
 
-def test_m4_wrong_types_are_skipped_and_the_good_ones_stay():
+@pytest.mark.parametrize("authors", ['[{"name": "Ann"}]', '{"name": "Ann"}', '"Ann"'])
+def test_r6_items_inherit_the_author_of_their_feed(authors):
+    items = '[{"title": "a"}, {"title": "b", "authors": ["Bob"]}]'
+    document = f'{{{VERSION}, "items": {items}, "authors": {authors}}}'
+    assert [entry.author for entry in feed(document).entries] == ["Ann", "Bob"]
+
+
+def test_m4_values_of_wrong_types_are_skipped_and_the_others_kept():
     read = entries(
         '1, null, "x", [], {"id": 7, "title": ["t"], "url": 1.5}, {"id": "b", "title": "B"}'
     )
@@ -70,13 +82,13 @@ def test_m4_wrong_types_are_skipped_and_the_good_ones_stay():
         '{"x" 1}',
     ],
 )
-def test_m4_an_odd_item_does_not_harm_its_neighbours(odd):
+def test_m4_a_malformed_item_does_not_affect_its_neighbours(odd):
     read = entries(f'{{"id": "a", "title": "A"}}, {odd}, {{"id": "c", "title": "C"}}')
     assert {"A", "C"} <= {entry.title for entry in read}
 
 
 @pytest.mark.parametrize("text", ['{"a":' * 100_000, "[" * 100_000, '{"items": 3}', "{", "[]"])
-def test_m4_an_odd_document_is_no_feed(text):
+def test_m4_a_malformed_document_is_no_feed(text):
     with pytest.raises(NotAFeed):
         feed(text)
 
@@ -85,7 +97,7 @@ GOOD = f'{{{VERSION}, "items": [{{"id": "a", "title": "A"}}, {{"id": "b", "title
 
 
 @pytest.mark.parametrize("end", range(len(VERSION) + 2, len(GOOD)))
-def test_r1_a_document_cut_anywhere_keeps_its_whole_items(end):
+def test_r1_a_truncated_document_keeps_its_complete_items(end):
     read = feed(GOOD[:end])
     assert [entry.title for entry in read.entries] == [
         title for title in "AB" if f'"{title}"}}' in GOOD[:end]
@@ -125,6 +137,6 @@ KEYS = ("id", "title", "url", "content_html", "content_text", "authors", "author
 
 
 @given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, VALUES)), max_size=4))
-def test_m4_any_value_in_any_place_is_taken(items):
+def test_m4_any_value_in_any_position_is_accepted(items):
     text = json.dumps({"version": "https://jsonfeed.org/version/1", "items": items})
     assert len(feed(text).entries) == len(items)

@@ -1,10 +1,10 @@
-"""The feeds that a page names (N15, M5)."""
+"""The feed links of a page (N15, M5)."""
 
 import time
 
 import pytest
 
-from headwater.fetch.feed_links import MAX_FEED_LINKS, FeedLink, feed_links
+from headwater.fetch.page.feed_links import MAX_FEED_LINKS, FeedLink, feed_links
 
 PAGE = "https://blog.example.org/about/"
 RSS = "application/rss+xml"
@@ -46,32 +46,32 @@ def test_a_page_names_its_feeds_with_title_and_type():
         '<a rel="alternate" type="application/rss+xml" href="/a">',
     ],
 )
-def test_n2_what_is_no_feed_or_leads_nowhere_is_left_out(tag):
+def test_n2_links_that_are_no_feed_or_no_url_are_left_out(tag):
     assert found(f"<head>{tag}</head>") == []
 
 
-def test_links_go_by_the_base_that_a_page_sets():
+def test_links_are_resolved_against_the_base_of_a_page():
     html = f'<base href="https://cdn.example.org/x/"><link rel=alternate type={RSS} href=f>'
     assert found(html) == ["https://cdn.example.org/x/f"]
 
 
-def test_n6_credentials_of_the_page_are_not_told():
+def test_n6_credentials_of_the_page_are_not_in_its_links():
     html = f"<link rel=alternate type={RSS} href=/f>"
     assert found(html, "https://me:secret@a.org/") == ["https://a.org/f"]
 
 
-def test_each_feed_is_named_once_and_not_without_end():
+def test_each_feed_is_returned_once_and_their_number_is_limited():
     html = "".join(f"<link rel=alternate type={RSS} href=/{n // 2}>" for n in range(200))
     assert found(html) == [f"https://blog.example.org/{n}" for n in range(MAX_FEED_LINKS)]
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00", b"<link", b"<link rel=alternate " * 9])
-def test_h4_broken_pages_name_nothing(data):
+def test_h4_broken_pages_have_no_links(data):
     assert feed_links(data, url=PAGE) == ()
 
 
 @pytest.mark.parametrize("piece", ["<link ", "<link rel='", "<base href=", "<!--", "<link x=y>"])
-def test_m5_hostile_pages_take_time_in_proportion_to_their_length(piece):
+def test_m5_hostile_pages_take_linear_time(piece):
     def seconds(size):
         document = (piece * (size // len(piece))).encode()
         started = time.process_time()

@@ -1,11 +1,11 @@
-"""What a hostile or broken server leads to: one of our errors, in bounded time (N3-N10, O1)."""
+"""A hostile or broken server causes one of our errors, in bounded time (N3-N10, O1)."""
 
 import asyncio
 import errno
-import gc
-import resource
 import socket
 import struct
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,16 +19,19 @@ from headwater.errors import (
     TimedOut,
     TooLarge,
 )
-from headwater.fetch.connect import ProxyFault
-from headwater.fetch.faults import fault_of
-from headwater.fetch.names import SystemNames
-from headwater.fetch.tls import BadCertificate, Insecure
-from headwater.fetch.wire_errors import Lost, NoHttp, Stalled
-from tests.fetch.loopback import SERVFAIL, answer, name_server, serving, visit, visitor
+from headwater.fetch.net.connector import ProxyFault
+from headwater.fetch.net.dns import SystemResolver
+from headwater.fetch.net.http_connection import ReadStalled
+from headwater.fetch.net.http_response_parser import ConnectionLost, NotHttp
+from headwater.fetch.net.network_errors import fetch_error
+from headwater.fetch.net.tls import BadCertificate, TlsError
+from tests.fetch.loopback_servers import SERVFAIL, answer, name_server, serving, visit, visitor
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 async def failure(*answers, expect, **limits):
-    """The one error that a visit ends with: one line, with its cause and the masked URL."""
+    """The error of a failed visit: one line, with its cause and the masked URL."""
     path = "/feed?token=hunter2"
     with pytest.raises(expect) as caught:
         await visit(*answers, path=path, **limits)
@@ -57,8 +60,6 @@ def closing(head, body=b""):
         closing("Content-Length: 5\r\nContent-Length: 6", b"hello!"),
         closing("Content-Length: -5", b"hello"),
         closing("Content-Length: five", b"hello"),
-        closing("Content-Length: 5", b"hello, and more"),
-        closing("Content-Length: 5", b"hello" + answer("200 OK", b"smuggled")),
         closing("Bad Header: x\r\nContent-Length: 5", b"hello"),
         closing("Content-Length : 100", b"short"),
         closing("Transfer-Encoding : chunked", b"5\r\nhello\r\n"),
@@ -69,7 +70,7 @@ async def test_n10_short_and_contradictory_bodies_are_broken(reply):
     await failure(reply, expect=BrokenBody)
 
 
-async def test_n10_a_broken_chunk_after_good_ones_is_noticed_at_once():
+async def test_n10_a_broken_chunk_after_valid_ones_fails_at_once():
     async def later(reader, writer):
         writer.write(closing("Transfer-Encoding: chunked", b"5\r\nhello\r\n"))
         await writer.drain()
@@ -95,7 +96,7 @@ async def test_n10_a_body_without_length_that_ends_in_a_reset_is_broken():
 @pytest.mark.parametrize(
     "reply", [b"220 smtp.example ESMTP\r\n", b"\x16\x03\x01\x02\x00", b"<html>"]
 )
-async def test_n7_what_is_no_http_is_a_failed_connection(reply):
+async def test_n7_a_response_that_is_no_http_is_a_failed_connection(reply):
     async def garbage(reader, writer):
         writer.write(reply)
 
@@ -103,12 +104,12 @@ async def test_n7_what_is_no_http_is_a_failed_connection(reply):
         await visit(garbage)
 
 
-async def test_f1_a_connection_closed_without_an_answer_has_failed_and_is_not_asked_twice():
+async def test_f1_a_connection_closed_without_a_response_fails_and_is_not_retried():
     async def nothing(reader, writer):
         pass
 
     async with serving(nothing) as server, visitor() as client:
-        with pytest.raises(ConnectFailed, match="closed before the answer"):
+        with pytest.raises(ConnectFailed, match="closed before the response"):
             await client.get(server.url())
         assert server.connections == 1
 
@@ -122,7 +123,7 @@ async def test_f1_a_refused_connection_has_failed():
     assert isinstance(caught.value.__cause__, ConnectionRefusedError)
 
 
-async def test_n7_a_declared_length_over_the_limit_ends_at_the_header():
+async def test_n7_a_declared_length_over_the_limit_fails_at_the_header():
     async def waiting(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n")
         await reader.read()  # the body never comes
@@ -140,12 +141,12 @@ async def test_n7_a_body_over_the_limit_is_not_read_to_its_end():
     await failure(endless, expect=TooLarge, max_body_bytes=100_000)
 
 
-async def test_n7_a_body_of_the_very_limit_is_fine():
+async def test_n7_a_body_of_exactly_the_limit_is_accepted():
     response = await visit(answer("200 OK", b"x" * 1000), max_body_bytes=1000)
     assert response.size == 1000
 
 
-async def test_n7_chunks_whose_heads_never_end_are_too_large():
+async def test_n7_endless_chunk_headers_are_too_large():
     async def extended(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
         while True:
@@ -169,7 +170,7 @@ async def test_n7_headers_over_the_limits_are_too_large(headers):
     await failure(answer("200 OK", b"", *headers), expect=TooLarge)
 
 
-async def test_n7_the_words_of_a_status_count_as_a_header():
+async def test_n7_the_reason_phrase_counts_as_a_header():
     with pytest.raises(TooLarge):
         await visit(answer("200 " + "O" * 100_000, b"x"))
 
@@ -180,7 +181,7 @@ async def test_n7_headers_within_the_limits_are_fine():
 
 
 @pytest.mark.parametrize("piece", [b"X-More: and more\r\n", b"x" * 1000])
-async def test_n7_headers_that_never_end_are_too_large(piece):
+async def test_n7_endless_headers_are_too_large(piece):
     async def endless(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\n")
         while True:
@@ -190,7 +191,7 @@ async def test_n7_headers_that_never_end_are_too_large(piece):
     await failure(endless, expect=TooLarge)
 
 
-async def test_n7_ten_informational_responses_are_passed_over():
+async def test_n7_ten_informational_responses_are_skipped():
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
     response = await visit(early * 10 + answer("200 OK", b"final"))
     assert (response.status, response.body) == (200, b"final")
@@ -202,7 +203,7 @@ async def test_n7_more_than_ten_informational_responses_are_too_many(count):
     await failure(early * count + answer("200 OK", b"final"), expect=TooLarge)
 
 
-async def test_n7_a_server_that_says_nothing_is_given_up():
+async def test_n7_an_unresponsive_server_times_out():
     async def silent(reader, writer):
         await reader.read()
 
@@ -210,7 +211,7 @@ async def test_n7_a_server_that_says_nothing_is_given_up():
     assert "stopped sending" in str(error)
 
 
-async def test_n7_a_body_that_stops_is_given_up():
+async def test_n7_a_stalled_body_times_out():
     async def stopping(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
         await reader.read()
@@ -219,7 +220,7 @@ async def test_n7_a_body_that_stops_is_given_up():
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
-async def test_n7_a_dripping_server_ends_at_the_total(head):
+async def test_n7_a_slow_server_ends_at_the_total_timeout(head):
     async def dripping(reader, writer):
         writer.write(head)
         while True:
@@ -232,7 +233,7 @@ async def test_n7_a_dripping_server_ends_at_the_total(head):
     assert "more than 0.3 s" in str(error)
 
 
-async def test_n7_a_handshake_that_never_ends_is_a_connect_timeout():
+async def test_n7_an_endless_handshake_is_a_connect_timeout():
     async def silent(reader, writer):
         await reader.read()
 
@@ -249,15 +250,15 @@ async def test_n14_a_server_without_tls_fails_the_handshake():
     async with serving() as server:
         server.converse = lambda reader, writer: plain(reader, writer)
         async with visitor() as client:
-            with pytest.raises(FetchError, match="no secure connection"):
+            with pytest.raises(FetchError, match="does not speak TLS"):
                 await client.get(server.url().replace("http:", "https:"))
 
 
 @pytest.mark.parametrize(("reply", "error"), [(3, NameNotFound), (SERVFAIL, NameUnresolved)])
-async def test_o1_names_that_do_not_exist_differ_from_names_that_cannot_be_asked(reply, error):
+async def test_o1_missing_names_differ_from_unresolved_names(reply, error):
     async with (
         name_server({"bad.test": reply}) as dns,
-        SystemNames(nameservers=[dns.address]) as names,
+        SystemResolver(nameservers=[dns.address]) as names,
         visitor(names=names) as client,
     ):
         with pytest.raises(error) as caught:
@@ -272,18 +273,35 @@ async def test_o2_invalid_does_not_exist():
             await client.get("http://nowhere.invalid/feed")
 
 
-async def test_o1_running_out_of_descriptors_is_our_own_fault():
-    async with serving() as server, visitor() as client:
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        gc.collect()  # sockets that other tests left behind would be given up just now
-        with socket.socket() as highest:
-            lowest_free = highest.fileno()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+# in a separate process: here sockets of other tests may be closed and free a descriptor
+FETCH_WITHOUT_DESCRIPTORS = """
+import asyncio, resource, socket, sys
+from tests.fetch.loopback_servers import visitor
+
+async def main(url):
+    async with visitor() as client:
+        with socket.socket() as probe:
+            lowest_free = probe.fileno()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, lowest_free))
         try:
-            with pytest.raises(LocalFault, match="too many open files"):
-                await client.get(server.url())
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            await client.get(url)
+        except Exception as error:
+            print(type(error).__name__, error)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_o1_running_out_of_descriptors_is_a_local_failure():
+    async with serving() as server:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", FETCH_WITHOUT_DESCRIPTORS, server.url(),
+            cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        printed, _ = await process.communicate()
+    assert process.returncode == 0
+    assert printed.startswith(b"LocalFault")
+    assert b"too many open files" in printed
 
 
 @pytest.mark.parametrize(
@@ -299,14 +317,14 @@ async def test_o1_running_out_of_descriptors_is_our_own_fault():
         errno.EADDRNOTAVAIL,
     ],
 )
-def test_o1_what_the_system_cannot_do_is_local(number):
-    error = fault_of(OSError(number, "x"), "http://h/")
+def test_o1_errors_of_the_local_system_are_local_failures(number):
+    error = fetch_error(OSError(number, "x"), "http://h/")
     assert type(error) is LocalFault
 
 
 @pytest.mark.parametrize("number", [errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE])
-def test_f1_what_the_other_side_does_is_a_failed_connection(number):
-    assert type(fault_of(OSError(number, "x"), "http://h/")) is ConnectFailed
+def test_f1_errors_of_the_server_are_failed_connections(number):
+    assert type(fetch_error(OSError(number, "x"), "http://h/")) is ConnectFailed
 
 
 @pytest.mark.parametrize(
@@ -314,11 +332,11 @@ def test_f1_what_the_other_side_does_is_a_failed_connection(number):
     [
         RuntimeError("unable to perform operation"),
         MemoryError(),
-        Lost("closed before the answer"),
-        NoHttp("Expected HTTP/"),
-        Stalled(),
+        ConnectionLost("closed before the response"),
+        NotHttp("Expected HTTP/"),
+        ReadStalled(),
         OSError("Multiple exceptions: [Errno 111] refused, [Errno 101] unreachable"),
-        Insecure("wrong version\nnumber"),
+        TlsError("wrong version\nnumber"),
         BadCertificate("certificate has expired"),
         ProxyFault("gone"),
         ProxyFault("no tunnel", 502),
@@ -326,7 +344,7 @@ def test_f1_what_the_other_side_does_is_a_failed_connection(number):
         ValueError("a\nb"),
     ],
 )
-def test_f1_every_error_of_the_network_becomes_one_of_ours_in_one_line(error):
-    fault = fault_of(error, "http://h/")
+def test_f1_every_network_error_becomes_one_of_ours_in_one_line(error):
+    fault = fetch_error(error, "http://h/")
     assert isinstance(fault, FetchError)
     assert "\n" not in str(fault)

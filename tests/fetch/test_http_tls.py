@@ -14,10 +14,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from headwater.errors import BrokenBody, ConnectFailed, Overtaken, TimedOut, TlsFailed
-from headwater.fetch import tls as tls_module
-from headwater.fetch.names import SystemNames
-from tests.fetch.loopback import Turns, answer, name_server, serving, visitor
+from headwater.errors import BrokenBody, ConnectFailed, LeaseLost, TimedOut, TlsFailed
+from headwater.fetch.net import tls as tls_module
+from headwater.fetch.net.dns import SystemResolver
+from tests.fetch.loopback_servers import VisitRecorder, answer, name_server, serving, visitor
 
 TODAY = dt.datetime.now(dt.UTC)
 
@@ -110,7 +110,7 @@ async def test_n14_the_name_is_verified_not_the_address(tmp_path, authority, tru
     tls = server_context(tmp_path, *a_certificate(["news.test"], issuer=authority))
     async with (
         name_server({"news.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}) as dns,
-        SystemNames(nameservers=[dns.address]) as names,
+        SystemResolver(nameservers=[dns.address]) as names,
         serving(answer("200 OK", b"hello"), tls=tls) as server,
         visitor(names=names, tls=trusting) as client,
     ):
@@ -126,26 +126,21 @@ async def test_n14_there_is_no_way_around_verification_by_default(tmp_path, auth
             await client.get(server.url())
 
 
-async def test_n7_a_tls_server_that_never_says_goodbye_is_not_waited_for(
-    tmp_path, authority, trusting
-):
+async def test_n7_a_missing_tls_close_notify_is_not_awaited(tmp_path, authority, trusting):
     async def half(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
         await reader.read()
 
     tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
-    async with (
-        serving(half, tls=tls) as server,
-        visitor(tls=trusting, read_timeout_seconds=0.1) as client,
-    ):
+    limits = {"connect_timeout_seconds": 60, "read_timeout_seconds": 0.1}
+    async with serving(half, tls=tls) as server, visitor(tls=trusting, **limits) as client:
         with pytest.raises(TimedOut):
-            await client.get(server.url())
+            async with asyncio.timeout(30):  # the timeout of the handshake is over
+                await client.get(server.url())
         await server.settled()
 
 
-async def test_n14_a_host_that_was_verified_is_greeted_again_in_short(
-    tmp_path, authority, trusting
-):
+async def test_n14_a_verified_host_resumes_its_session(tmp_path, authority, trusting):
     resumed = []
 
     async def noting(reader, writer):
@@ -160,13 +155,11 @@ async def test_n14_a_host_that_was_verified_is_greeted_again_in_short(
     assert resumed == [False, True, True]
 
 
-async def test_n14_what_is_remembered_of_one_host_is_of_no_use_for_another(
-    tmp_path, authority, trusting
-):
+async def test_n14_a_session_of_one_host_is_not_used_for_another(tmp_path, authority, trusting):
     tls = server_context(tmp_path, *a_certificate(["one.test"], issuer=authority))
     async with (
         name_server({"one.test": ["127.0.0.1"], "two.test": ["127.0.0.1"]}) as dns,
-        SystemNames(nameservers=[dns.address]) as names,
+        SystemResolver(nameservers=[dns.address]) as names,
         serving(answer("200 OK", b"", "Connection: close"), tls=tls) as server,
         visitor(names=names, tls=trusting) as client,
     ):
@@ -176,9 +169,7 @@ async def test_n14_what_is_remembered_of_one_host_is_of_no_use_for_another(
                 await client.get(f"https://two.test:{server.port}/")
 
 
-async def test_n14_a_remembered_session_that_the_server_forgot_is_no_failure(
-    tmp_path, authority, trusting
-):
+async def test_n14_a_session_that_the_server_forgot_is_no_failure(tmp_path, authority, trusting):
     certificate = a_certificate(["127.0.0.1"], issuer=authority)
     closing = answer("200 OK", b"hello", "Connection: close")
     async with visitor(tls=trusting) as client:
@@ -202,13 +193,13 @@ async def test_n14_a_remembered_session_that_the_server_forgot_is_no_failure(
         ("example.test", "news.example.test", False),
     ],
 )
-async def test_n14_a_certificate_is_for_the_names_in_it(
+async def test_n14_a_certificate_is_valid_for_its_names_only(
     tmp_path, authority, trusting, named, host, is_right
 ):
     tls = server_context(tmp_path, *a_certificate([named], issuer=authority))
     async with (
         name_server({host: ["127.0.0.1"]}) as dns,
-        SystemNames(nameservers=[dns.address]) as names,
+        SystemResolver(nameservers=[dns.address]) as names,
         serving(tls=tls) as server,
         visitor(names=names, tls=trusting) as client,
     ):
@@ -219,7 +210,7 @@ async def test_n14_a_certificate_is_for_the_names_in_it(
                 await client.get(f"https://{host}:{server.port}/")
 
 
-async def test_n14_old_versions_of_tls_are_not_spoken(tmp_path, authority, trusting):
+async def test_n14_old_versions_of_tls_are_refused(tmp_path, authority, trusting):
     tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
     tls.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
@@ -260,14 +251,13 @@ async def test_n14_a_tunnel_through_a_proxy_is_verified_too(tmp_path, authority,
                 await client.get(server.url().replace("127.0.0.1", "127.0.0.2"))
 
 
-def test_n14_only_so_many_sessions_are_remembered(monkeypatch):
-    monkeypatch.setattr(tls_module, "_MAX_SESSIONS", 2)
-    trust = tls_module.Trust()
+def test_n14_the_number_of_cached_sessions_is_limited():
+    context = tls_module.TlsContext(max_sessions=2)
     for host in ("a", "b", "a", "c", "d"):
-        trust.remember(host, 443, host.encode() if host != "d" else b"")
-    assert trust.session("a", 443) == b"a"
-    assert trust.session("b", 443) is None
-    assert trust.session("d", 443) is None
+        context.save_session(host, 443, host.encode() if host != "d" else b"")
+    assert context.session("a", 443) == b"a"
+    assert context.session("b", 443) is None
+    assert context.session("d", 443) is None
 
 
 def tls_12(tmp_path, authority):
@@ -276,7 +266,7 @@ def tls_12(tmp_path, authority):
     return context
 
 
-async def test_n10_a_body_without_length_is_whole_only_after_a_goodbye(
+async def test_n10_a_body_without_length_is_complete_only_after_close_notify(
     tmp_path, authority, trusting
 ):
     async def cut(reader, writer):
@@ -287,7 +277,7 @@ async def test_n10_a_body_without_length_is_whole_only_after_a_goodbye(
         sock_shutdown(sock)
         await reader.read()
 
-    async def said(reader, writer):
+    async def sent(reader, writer):
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n<rss>whole</rss>")
         await writer.drain()
         writer.close()
@@ -297,48 +287,48 @@ async def test_n10_a_body_without_length_is_whole_only_after_a_goodbye(
         async with serving(cut, tls=tls) as server:
             with pytest.raises(BrokenBody, match="cut short"):
                 await client.get(server.url())
-        async with serving(said, tls=tls) as server:
+        async with serving(sent, tls=tls) as server:
             assert (await client.get(server.url())).body == b"<rss>whole</rss>"
 
 
 @pytest.mark.parametrize("looks", range(2))
-async def test_k8_a_question_that_waits_for_the_handshake_may_not_be_asked_after_it(
+async def test_k8_a_request_is_not_sent_after_the_handshake_if_the_lock_is_lost(
     tmp_path, authority, trusting, looks, monkeypatch
 ):
-    def seal(self, data):
-        sealed.append(data)
+    def encrypt(self, data):
+        encrypted.append(data)
         return real(self, data)
 
-    sealed: list[bytes] = []
-    real = tls_module.Secured.seal
-    monkeypatch.setattr(tls_module.Secured, "seal", seal)
-    turns = Turns()
-    turns.looks_left = looks
+    encrypted: list[bytes] = []
+    real = tls_module.TlsChannel.encrypt
+    monkeypatch.setattr(tls_module.TlsChannel, "encrypt", encrypt)
+    recorder = VisitRecorder()
+    recorder.checks_left = looks
     tls = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
     async with serving(answer(), tls=tls) as server, visitor(tls=trusting) as client:
-        with pytest.raises(Overtaken):
-            await client.get(server.url(), turns=turns)
-        assert sealed == []
-        turns.looks_left = 2
-        assert (await client.get(server.url(), turns=turns)).status == 200
-        assert len(sealed) == len(server.requests) == 1
+        with pytest.raises(LeaseLost):
+            await client.get(server.url(), visit=recorder)
+        assert encrypted == []
+        recorder.checks_left = 2
+        assert (await client.get(server.url(), visit=recorder)).status == 200
+        assert len(encrypted) == len(server.requests) == 1
 
 
 def sock_shutdown(sock):
-    """End a connection below TLS, without its goodbye."""
+    """End a connection below TLS, without close_notify."""
     with socket.socket(fileno=os.dup(sock.fileno())) as own:
         own.shutdown(socket.SHUT_WR)
 
 
-async def test_h1_what_follows_a_goodbye_is_not_gathered(tmp_path, authority, trusting):
+async def test_h1_bytes_after_close_notify_are_not_buffered(tmp_path, authority, trusting):
     async def farewell(reader, writer):
-        """Say goodbye in TLS, and then send and send."""
+        """Send close_notify, and then more bytes."""
         raw = writer.get_extra_info("socket")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
         await writer.drain()
         with socket.socket(fileno=os.dup(raw.fileno())) as own, suppress(OSError):
             own.setblocking(False)
-            writer.transport.close()  # which says goodbye
+            writer.transport.close()  # sends close_notify
             await asyncio.sleep(0.05)
             for _ in range(10_000):
                 await asyncio.get_running_loop().sock_sendall(own, b"\x17\x03\x03\x40\x00" * 1000)
@@ -347,10 +337,10 @@ async def test_h1_what_follows_a_goodbye_is_not_gathered(tmp_path, authority, tr
     async with serving(farewell, tls=tls) as server, visitor(tls=trusting) as client:
         with pytest.raises(BrokenBody, match="cut short"):
             await client.get(server.url())
-        assert not client._connector.busy
+        assert not client.connector.busy
 
 
-async def test_h2_the_server_does_not_choose_a_modulus_for_us(tmp_path, authority, trusting):
+async def test_h2_the_server_cannot_choose_the_dh_modulus(tmp_path, authority, trusting):
     tls = tls_12(tmp_path, authority)
     tls.set_ciphers("DHE")
     async with serving(tls=tls) as server, visitor(tls=trusting) as client:
@@ -358,7 +348,7 @@ async def test_h2_the_server_does_not_choose_a_modulus_for_us(tmp_path, authorit
             await client.get(server.url())
 
 
-async def test_n7_a_handshake_that_drips_ends_at_the_connect_timeout():
+async def test_n7_a_slow_handshake_ends_at_the_connect_timeout():
     async def dripping(reader, writer):
         await reader.read(1)
         while True:
@@ -381,12 +371,12 @@ async def test_n14_a_long_chain_is_not_kept_in_memory(tmp_path, authority, trust
     context = server_context(tmp_path, *a_certificate(["127.0.0.1"], issuer=authority))
     async with serving(tls=context) as server, visitor(tls=trusting) as client:
         await client.get(server.url())
-        client._connector.close()
-        kept = client._connector._trust.session("127.0.0.1", server.port)
-        assert 0 < len(kept) <= tls_module._MAX_SESSION_BYTES
+        client.connector.close()
+        kept = client.connector.tls_context.session("127.0.0.1", server.port)
+        assert 0 < len(kept) <= tls_module.MAX_SESSION_BYTES
 
 
-def test_n14_a_session_loses_its_certificate_and_nothing_else():
+def test_n14_a_session_loses_its_certificate_only():
     first, certificate, last = b"\x02\x01\x01", b"\xa3\x81\x80" + bytes(128), b"\xaa\x02ab"
     whole = first + certificate + last
     session = b"\x30\x81" + bytes([len(whole)]) + whole

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from headwater.clock import SystemClock
 from headwater.errors import BadStatus, FetchError
-from headwater.fetch.http import Client, Limits
-from headwater.fetch.x import XTimelines
+from headwater.fetch.net.http_client import Client
+from headwater.fetch.net.limits import Limits
+from headwater.fetch.x.timeline import XTimelines
 from headwater.model import Answer
-from tests.fetch.x_script import KEY, NOW, USER, a_page, a_post, a_source
+from tests.fetch.scripted_x_api import KEY, NOW, USER, a_page, an_x_post, an_x_source
 
 Answering = Callable[[str], tuple[int, dict[str, str], bytes]]
 
 
 class Api:
-    """A server that answers by path and remembers what it was asked, headers included."""
+    """A server that responds by path and records its requests with their headers."""
 
     def __init__(self, answer: Answering) -> None:
         self.answer = answer
@@ -52,10 +52,10 @@ async def serving(answer: Answering, host: str = "127.0.0.1") -> AsyncIterator[A
 
 async def polled(api: Api, last_seen_id: str | None = None) -> Answer:
     limits = Limits(user_agent="headwater-test", allow_private_networks=True)
-    async with Client(limits, SystemClock()) as client:
+    async with Client(limits) as client:
         timelines = XTimelines(client, base_url=api.base_url)
         return await timelines.fetch(
-            a_source(last_seen_id=last_seen_id), KEY, start_time=None, now=NOW
+            an_x_source(last_seen_id=last_seen_id), KEY, start_time=None, now=NOW
         )
 
 
@@ -63,13 +63,13 @@ def as_json(document: Any) -> tuple[int, dict[str, str], bytes]:
     return 200, {"Content-Type": "application/json"}, json.dumps(document).encode()
 
 
-async def test_x2_a_timeline_of_two_pages_comes_over_the_wire():
+async def test_x2_a_timeline_of_two_pages_is_fetched():
     def answer(target: str) -> tuple[int, dict[str, str], bytes]:
         if "/by/username/" in target:
             return as_json(USER)
         if "pagination_token=t%2F2" in target:
-            return as_json(a_page(a_post(5, "水位 🌊")))
-        return as_json(a_page(a_post(9, "one &amp; two"), next_token="t/2"))
+            return as_json(a_page(an_x_post(5, "水位 🌊")))
+        return as_json(a_page(an_x_post(9, "one &amp; two"), next_token="t/2"))
 
     async with serving(answer) as api:
         found = await polled(api)
@@ -88,15 +88,15 @@ async def test_p9_the_reset_of_a_rate_limit_is_found_in_headers_of_any_case():
     assert (caught.value.status, caught.value.hold_seconds) == (429, 300)
 
 
-async def test_n10_an_answer_cut_short_fails_the_poll():
-    body = json.dumps(a_page(a_post(9))).encode()[:-20]
+async def test_n10_a_truncated_response_fails_the_poll():
+    body = json.dumps(a_page(an_x_post(9))).encode()[:-20]
     async with serving(lambda _: (200, {}, body)) as api:
         with pytest.raises(FetchError):
             await polled(api, "42:7")
 
 
 async def test_n6_the_key_does_not_follow_a_redirect_to_another_origin():
-    async with serving(lambda _: as_json(a_page(a_post(9))), "127.0.0.2") as elsewhere:
+    async with serving(lambda _: as_json(a_page(an_x_post(9))), "127.0.0.2") as elsewhere:
         location = {"Location": f"{elsewhere.base_url}/timeline"}
         async with serving(lambda _: (302, location, b"")) as api:
             await polled(api, "42:7")

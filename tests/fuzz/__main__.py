@@ -1,7 +1,7 @@
 """Fuzzes one target with atheris: `python -m tests.fuzz TARGET [libFuzzer options]`.
 
-Needs `pip install atheris`. Starts from the seeds and, where HEADWATER_CORPUS names a folder of
-real documents, from those as well; keeps what it learns in the folder FUZZ_FOLDER, if that is set.
+Needs `pip install atheris`. Starts from the seeds and, if HEADWATER_CORPUS names a folder of
+real documents, from those as well; stores new inputs in the folder FUZZ_FOLDER, if that is set.
 """
 
 import os
@@ -26,7 +26,7 @@ _LARGEST_SEED = 65_536
 
 def main() -> None:
     """Run one target until an option of libFuzzer or a finding ends it."""
-    atheris = import_module("atheris")  # is no dependency: not every platform has it
+    atheris = import_module("atheris")  # no dependency: not available on every platform
     with atheris.instrument_imports(include=["headwater", "tests.fuzz.targets"]):
         from tests.fuzz.seeds import dictionary_of, seeds_of, words_of
         from tests.fuzz.targets import TARGETS
@@ -48,14 +48,14 @@ def main() -> None:
 
 
 class Mutator:
-    """Changes at joints, and libFuzzer's own at single bytes, in turns."""
+    """Alternates structural mutations with libFuzzer's own byte mutations."""
 
     def __init__(self, bytewise: Callable[[bytes, int], bytes], words: Sequence[bytes]) -> None:
         self._bytewise = bytewise
         self._words = words
 
     def __call__(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Make another document of one."""
+        """Return a mutated document."""
         if seed % 2:
             return self._bytewise(data, max_size)
         below = Random(seed).randrange
@@ -63,7 +63,7 @@ class Mutator:
 
 
 def _real(name: str) -> list[bytes]:
-    """Documents of the corpus that fit a target."""
+    """Documents of the corpus for a target."""
     folder, endings = _CORPUS.get(name, ("", ()))
     root = os.environ.get("HEADWATER_CORPUS")
     if not root or not folder:

@@ -1,18 +1,18 @@
-"""What must hold for everything that was read from outside, whatever it was."""
+"""Invariants of everything parsed from outside."""
 
 import re
 from datetime import UTC, datetime, timedelta
 
 from headwater.errors import HeadwaterError
 from headwater.model import Entry
-from headwater.rules.failure import classify
+from headwater.rules.failure_kinds import classify
 
 _CONTROL_BUT_TAB_AND_LINE_FEED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BREAK = re.compile("[\t\n\u2028\u2029]")
 
 
 def is_storable(text: str | None) -> None:
-    """See that any database takes the text: no control characters, valid UTF-8 (M6)."""
+    """Check that any database accepts the text: no control characters, valid UTF-8 (M6)."""
     if text is None:
         return
     assert _CONTROL_BUT_TAB_AND_LINE_FEED.search(text) is None, ascii(text[:200])
@@ -20,7 +20,7 @@ def is_storable(text: str | None) -> None:
 
 
 def is_line(text: str | None, limit: int | None = None) -> None:
-    """See that the text is storable and on one line, no longer than a limit (M6, M8)."""
+    """Check that the text is storable and on one line, no longer than a limit (M6, M8)."""
     if text is None:
         return
     is_storable(text)
@@ -29,7 +29,7 @@ def is_line(text: str | None, limit: int | None = None) -> None:
 
 
 def is_moment(moment: datetime | None) -> None:
-    """See that a moment is in UTC, in whole milliseconds, and can be calculated with (M7)."""
+    """Check that a time is in UTC, in whole milliseconds, and allows arithmetic (M7)."""
     if moment is None:
         return
     assert moment.tzinfo is UTC
@@ -38,7 +38,7 @@ def is_moment(moment: datetime | None) -> None:
 
 
 def is_entry(entry: Entry) -> None:
-    """See that an entry can be stored as it is (M6-M8)."""
+    """Check that an entry can be stored unchanged (M6-M8)."""
     is_line(entry.id, 2_048)
     is_line(entry.title, 1_000)
     is_line(entry.url, 8_192)
@@ -50,5 +50,5 @@ def is_entry(entry: Entry) -> None:
 
 
 def is_refusal(error: HeadwaterError) -> None:
-    """See that an error is one line that can be stored and shown (M6, F2)."""
+    """Check that an error is one line that can be stored and shown (M6, F2)."""
     is_line(classify(error).message, 500)

@@ -1,22 +1,22 @@
-"""Documents made from seeds by what goes wrong with them: parts missing, doubled, misplaced."""
+"""Mutates seed documents: parts missing, duplicated, misplaced."""
 
 import re
 from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
-MAX_BYTES = 65_536  # up to here feeds and lists are read at once (H2)
+MAX_BYTES = 65_536  # larger feeds and lists are not parsed inline (H2)
 _JOINTS = re.compile(rb"([<>\"'{}\[\],:;&=/?@.\s-])")
 _ENCODINGS = ("utf-16", "utf-32-le", "latin-1", "shift_jis", "cp1252")
 
 Pieces = list[bytes]
-Below = Callable[[int], int]  # a number from 0 up to, but not including, this one
+Below = Callable[[int], int]  # returns a number from 0 up to, but not including, its argument
 Change = Callable[[Pieces, Below, Sequence[bytes]], None]
 
 
 @st.composite
 def mutated(draw: Callable[..., int], seeds: Sequence[bytes], words: Sequence[bytes]) -> bytes:
-    """A seed after some changes, which Hypothesis can shrink when it finds something."""
+    """A mutated seed, which Hypothesis can shrink."""
 
     def below(count: int) -> int:
         return draw(st.integers(0, max(0, count - 1)))
@@ -29,7 +29,7 @@ def mutated(draw: Callable[..., int], seeds: Sequence[bytes], words: Sequence[by
 
 @st.composite
 def amplified(draw: Callable[..., int], seeds: Sequence[bytes], words: Sequence[bytes]) -> bytes:
-    """A document that says the same few words until it is as long as may be read at once."""
+    """A document that repeats a few tokens up to the largest size that is parsed inline."""
 
     def below(count: int) -> int:
         return draw(st.integers(0, max(0, count - 1)))
@@ -38,7 +38,7 @@ def amplified(draw: Callable[..., int], seeds: Sequence[bytes], words: Sequence[
 
 
 def changed(data: bytes, below: Below, words: Sequence[bytes]) -> bytes:
-    """Change a document at its joints, where readers take decisions."""
+    """Mutate a document at its delimiters, where parsers take decisions."""
     pieces = _JOINTS.split(data)
     for _ in range(below(8) + 1):
         _CHANGES[below(len(_CHANGES))](pieces, below, words)
@@ -50,9 +50,9 @@ def changed(data: bytes, below: Below, words: Sequence[bytes]) -> bytes:
 
 
 def repeating(data: bytes, below: Below, words: Sequence[bytes]) -> bytes:
-    """Fill a document up with a few words over and over, at one place or at several.
+    """Fill a document up with a few repeated tokens, at one position or several.
 
-    What is long in one place and often asked for in another is how costs multiply.
+    Costs multiply where a long part is read again for each of many others.
     """
     pieces = _JOINTS.split(data)
     known = [*words, *pieces]

@@ -1,4 +1,4 @@
-"""The seed corpus: small documents of every kind, and words that make trouble in them."""
+"""The seed corpus: small documents of every kind, and tokens that cause trouble in them."""
 
 import ast
 import gzip
@@ -12,17 +12,17 @@ _FOLDER = Path(__file__).parent / "seeds"
 
 
 def dictionary_of(target: str) -> Path:
-    """The words that turn a target's documents into other ones, in libFuzzer's own format."""
+    """The tokens for a target, in libFuzzer's dictionary format."""
     return _FOLDER / f"{target}.dict"
 
 
 def words_of(target: str) -> list[bytes]:
-    """The same words: edges of markup, of encodings, of numbers."""
+    """The same tokens: delimiters of markup, of encodings, of numbers."""
     return _quoted_lines(dictionary_of(target))
 
 
 def seeds_of(target: str) -> list[bytes]:
-    """The documents that a target starts from."""
+    """The seed documents of a target."""
     if target == "inflating":
         return _encoded(b"The river rose. " * 40)
     lines, quoted = _FOLDER / f"{target}.txt", _FOLDER / f"{target}.lines"

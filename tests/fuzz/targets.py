@@ -1,11 +1,12 @@
-"""Fuzz targets: each takes any bytes, reads them as one kind of input, and says what must hold.
+"""Fuzz targets: each parses any bytes as one kind of input and checks its invariants.
 
-Nothing but our own errors may come out of what they call (H4). Hypothesis runs them in CI, and
-`python -m tests.fuzz TARGET` runs them under atheris for as long as one likes.
+Only our own errors may be raised (H4). Hypothesis runs the targets in CI, and
+`python -m tests.fuzz TARGET` runs them under atheris without a time limit.
 """
 
 import socket
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -28,32 +29,37 @@ from headwater.errors import (
     TooLarge,
     UsageError,
 )
-from headwater.fetch import charset, inflate
-from headwater.fetch.address import refusal as judged
-from headwater.fetch.dates import parse_date
-from headwater.fetch.feed import parse_feed
-from headwater.fetch.feed_links import feed_links
-from headwater.fetch.response import MAX_HOLD_SECONDS, Response, check_status, retry_after_seconds
-from headwater.fetch.storable import storable_line, storable_text
-from headwater.fetch.text import html_to_text, one_line
-from headwater.fetch.tls import Insecure, Trust
-from headwater.fetch.website import read_page
-from headwater.fetch.x import user_name
-from headwater.fetch.x_answers import read_page as read_x_page
-from headwater.fetch.x_answers import read_user_id
-from headwater.fetch.x_refusals import refusal
-from headwater.rules.opml import read_opml, write_opml
-from headwater.rules.urls import follow, masked, normal_host, parse_url, plain_spelling, url_host
-from headwater.settings import effective, load_settings, policy_from
-from headwater.settings.problems import SECRET_KEYS
-from headwater.settings.shape import dotted
+from headwater.fetch.feed.dates import parse_date
+from headwater.fetch.feed.feed_document import parse_feed
+from headwater.fetch.net import decompression
+from headwater.fetch.net.http_response import (
+    MAX_HOLD_SECONDS,
+    Response,
+    check_status,
+    retry_after_seconds,
+)
+from headwater.fetch.net.tls import TlsContext, TlsError
+from headwater.fetch.page.feed_links import feed_links
+from headwater.fetch.page.page_document import read_page
+from headwater.fetch.text.html_to_text import html_to_text, one_line
+from headwater.fetch.text.sanitize import storable_line, storable_text
+from headwater.fetch.x.x_responses import read_page as read_x_page
+from headwater.fetch.x.x_responses import read_user_id, refusal
+from headwater.formats import charset
+from headwater.formats.opml import read_opml, write_opml
+from headwater.rules.addresses import refusal as judged
+from headwater.rules.url_secrets import masked
+from headwater.rules.urls import follow, normal_host, normalised_url, parse_url, url_host
+from headwater.rules.x_users import user_name
+from headwater.settings import Settings, effective, load_settings, policy_from
+from headwater.settings.definitions import SECRET_KEYS, dotted
 from tests.fuzz.checks import is_entry, is_line, is_moment, is_refusal, is_storable
-from tests.fuzz.wire import answered
+from tests.fuzz.http_bytes import answered
 
 URL = "https://user:hidden@example.org/feed?page=1"
 NOW = datetime(2026, 2, 16, 8, tzinfo=UTC)
 KEY = "planted-secret"
-# which of them goes with a document, its length tells
+# chosen by the length of the document
 _FEED_TYPES = (
     None,
     "application/rss+xml",
@@ -70,7 +76,8 @@ _PAGE_TYPES = (
     "image/png",
 )
 _LIMIT = 100_000
-_trust = cache(Trust)
+_OVERRIDES = "app.source.host-overrides."
+_tls_context = cache(TlsContext)
 
 
 def feed(data: bytes) -> None:
@@ -90,7 +97,7 @@ def feed(data: bytes) -> None:
 
 
 def page(data: bytes) -> None:
-    """Web pages: their main text, and the feeds that they name (W1, W2, M5)."""
+    """Web pages: their main text, and their feed links (W1, W2, M5)."""
     content_type = _PAGE_TYPES[len(data) % len(_PAGE_TYPES)]
     for link in feed_links(data, content_type=content_type, url=URL):
         is_line(link.url)
@@ -113,16 +120,16 @@ def text(data: bytes) -> None:
     assert one_line(plain) == plain
     assert storable_line(plain) == plain
     assert storable_text(storable_text(html)) == storable_text(html)
-    readable = html.replace("\0", "")  # which stands for markup while it is taken out
+    readable = html.replace("\0", "")  # the internal placeholder for markup
     assert html_to_text(escape(readable)) == one_line(readable)
 
 
 def x_answer(data: bytes) -> None:
-    """Answers of the X API: users, timelines, refusals (X2-X4, M4)."""
+    """Responses of the X API: users, timelines, errors (X2-X4, M4)."""
     with suppress(FetchError):
         assert read_user_id(data, key=KEY).isdigit()
     try:
-        found = read_x_page(data, name="river", key=KEY)
+        found = read_x_page(data, name="river", user_id="42", key=KEY)
     except FetchError as error:
         is_refusal(error)
         assert KEY not in str(error)
@@ -149,10 +156,10 @@ def date(data: bytes) -> None:
 
 
 def header(data: bytes) -> None:
-    """Headers of an answer: charset, validators, Retry-After, Location (N5, N12, N13)."""
+    """Response headers: charset, validators, Retry-After, Location (N5, N12, N13)."""
     value = _text(data)
     _is_hold(retry_after_seconds(value, now=NOW))
-    headers = dict.fromkeys(("ETag", "Last-Modified", "Content-Type", "Retry-After"), value)
+    headers = dict.fromkeys(("etag", "last-modified", "content-type", "retry-after"), value)
     response = Response(503, headers, b"", parse_url(URL))
     for kept in (response.validators.etag, response.validators.last_modified):
         is_line(kept, 1_024)
@@ -162,7 +169,7 @@ def header(data: bytes) -> None:
     with suppress(FetchError):
         check_status(response, now=NOW)
     with suppress(BrokenBody):
-        assert inflate.encoding_of(value) in (None, "gzip", "deflate", "br", "zstd")
+        assert decompression.encoding_of(value) in (None, "gzip", "deflate", "br", "zstd")
     _location(value)
 
 
@@ -171,7 +178,7 @@ def _is_hold(seconds: float | None) -> None:
 
 
 def _location(value: str) -> None:
-    """Follow a redirect: to the web alone, and nobody else gets our credentials (N2, N6)."""
+    """Follow a redirect: HTTP URLs only, and no credentials to another origin (N2, N6)."""
     start = parse_url(URL)
     try:
         target = follow(start, value)
@@ -186,7 +193,7 @@ def url(data: bytes) -> None:
     """URLs and the hosts in them: one parse, one spelling (P1, N2, N4, U6)."""
     value = _text(data)
     assert masked(masked(value)) == masked(value)
-    plain = plain_spelling(value)
+    plain = normalised_url(value)
     with suppress(BadUrl):
         assert user_name(value).isascii()
     _host(value)
@@ -196,7 +203,7 @@ def url(data: bytes) -> None:
         is_refusal(error)
         assert url_host(value) is None
         return
-    assert plain_spelling(plain) == plain
+    assert normalised_url(plain) == plain
     sent = str(parsed)
     is_line(sent)
     assert sent.isascii()
@@ -207,7 +214,7 @@ def url(data: bytes) -> None:
 
 
 def _host(value: str) -> None:
-    """Whatever a C library takes for an IPv4 address is judged as that address (N4)."""
+    """Anything that a C library takes for an IPv4 address is checked as that address (N4)."""
     try:
         meant = socket.inet_ntoa(socket.inet_aton(value))
     except (OSError, ValueError):
@@ -217,7 +224,7 @@ def _host(value: str) -> None:
 
 
 def opml(data: bytes) -> None:
-    """Lists of subscriptions; what is written of them is read again as it was."""
+    """Subscription lists; a written list parses to the same sources."""
     try:
         outlines = read_opml(data)
     except UsageError as error:
@@ -230,14 +237,14 @@ def opml(data: bytes) -> None:
         for name in outline.folder:
             is_line(name, 1_000)
     written = write_opml(outlines, title=_text(data[:50]), created=NOW)
-    etree.fromstring(written)  # well-formed, and for other readers too
+    etree.fromstring(written)  # well-formed for other readers
     again = read_opml(written)
     assert sorted(map(repr, again)) == sorted(map(repr, outlines))
     assert write_opml(again, title="", created=NOW) == write_opml(outlines, title="", created=NOW)
 
 
 def settings(data: bytes) -> None:
-    """Configuration files: loaded, or one line that says why not (G1, Q1)."""
+    """Configuration files: loaded, or a one-line error (G1, Q1)."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "headwater.yaml")
         file.write_bytes(data)
@@ -248,19 +255,37 @@ def settings(data: bytes) -> None:
             assert str(error).isprintable()
             return
     policy_from(loaded)
+    values = _values(loaded)
+    again = load_settings(options=_options(values), environ={}, cwd=Path("/nowhere"))
+    assert _values(again) == values
+
+
+def _values(loaded: Settings) -> dict[str, object]:
+    """The settings with a value: null and an empty map count as not given."""
     secret = {dotted(path) for path in SECRET_KEYS}
-    shown = {row.key: row.value for row in effective(loaded) if row.key not in secret}
-    kept = {key: value for key, value in shown.items() if value not in (None, {})}
-    again = load_settings(options=kept, environ={}, cwd=Path("/nowhere"))
-    assert {row.key: row.value for row in effective(again) if row.key not in secret} == shown
+    rows = [row for row in effective(loaded) if row.key not in secret]
+    return {row.key: row.value for row in rows if row.value not in (None, {})}
+
+
+def _options(values: dict[str, object]) -> dict[str, object]:
+    """The same settings as options: hosts in one map, since the dots of an option are levels."""
+    options = dict[str, object]()
+    overrides = defaultdict[str, dict[str, object]](dict)
+    for key, value in values.items():
+        if key.startswith(_OVERRIDES):
+            host, _, name = key.removeprefix(_OVERRIDES).rpartition(".")
+            overrides[host][name] = value
+        else:
+            options[key] = value
+    return {**options, _OVERRIDES.removesuffix("."): overrides}
 
 
 def inflating(data: bytes) -> None:
-    """Content encodings: bounded, and never a part for the whole (N8, N10)."""
+    """Content encodings: bounded, and never incomplete without an error (N8, N10)."""
     for encoding in ("gzip", "deflate", "br", "zstd"):
-        assert len(inflate.inflate_start(data, encoding, limit=4_096)) <= 4_096
+        assert len(decompression.inflate_start(data, encoding, limit=4_096)) <= 4_096
         try:
-            whole = inflate.inflate(data, encoding, limit=_LIMIT)
+            whole = decompression.inflate(data, encoding, limit=_LIMIT)
         except (BrokenBody, TooLarge) as error:
             is_refusal(error)
         else:
@@ -268,7 +293,7 @@ def inflating(data: bytes) -> None:
 
 
 def wire(data: bytes) -> None:
-    """Answers as they come over the wire: the same in one piece and in many (N7, N10)."""
+    """Responses as received: the same result in one piece and in many (N7, N10)."""
     whole = answered([data])
     size = len(data) % 7 + 1
     parts = answered([data[at : at + size] for at in range(0, len(data), size)])
@@ -276,31 +301,31 @@ def wire(data: bytes) -> None:
         assert whole.error is not None
     elif whole.error is None:
         assert (whole.status, whole.headers) == (parts.status, parts.headers)
-        assert whole.body == parts.body or not 200 <= whole.status < 300  # which nobody reads
-    else:  # what follows an answer is seen only if it comes along
+        assert whole.body == parts.body or not 200 <= whole.status < 300  # not read by the client
+    else:  # bytes after a response are noticed only if they arrive together with it
         assert whole.error == "BrokenBody"
         assert not parts.all_read
-    told = [value for name, value in whole.headers if name.lower() == b"content-length"]
+    reported = [value for name, value in whole.headers if name.lower() == b"content-length"]
     coded = any(name.lower() == b"transfer-encoding" for name, _ in whole.headers)
-    if whole.error is None and whole.status == 200 and len(told) == 1 and not coded:
-        assert int(told[0]) == len(whole.body)
+    if whole.error is None and whole.status == 200 and len(reported) == 1 and not coded:
+        assert int(reported[0]) == len(whole.body)
 
 
 def tls(data: bytes) -> None:
-    """Whatever answers our greeting: a handshake that fails says why (N14)."""
+    """Any response to a TLS ClientHello: a failed handshake has a reason (N14)."""
     if not data:
-        return  # which no wire ever brings
-    secured = _trust().secure("example.org", 443)
-    secured.greet()
-    with suppress(Insecure):
-        assert secured.receive(data) == b""  # nobody has shaken hands
-        secured.outgoing()
-    assert not secured.is_ready
-    secured.end()
+        return  # never received
+    tls = _tls_context().channel("example.org", 443)
+    tls.start_handshake()
+    with suppress(TlsError):
+        assert tls.decrypt(data) == b""  # there was no handshake
+        tls.take_output()
+    assert not tls.is_established
+    tls.save_session()
 
 
 def address(data: bytes) -> None:
-    """Addresses: judged alike in every spelling that names them (N3)."""
+    """Addresses: the same verdict in every spelling (N3)."""
     value = _text(data[:60])
     try:
         meant = ip_address(value)

@@ -11,16 +11,16 @@ from tests.fuzz.mutations import amplified, mutated
 from tests.fuzz.seeds import seeds_of, words_of
 from tests.fuzz.targets import TARGETS
 
-# of this thread's own time; twice as much as the event loop may be held up for, as each target
-# reads what it is given twice
+# this thread's CPU seconds; twice the limit of the event loop, since each target parses its
+# input twice
 _SECONDS = 0.5
 _MORE_SECONDS = {
-    "page": 1.0,  # which a worker reads
-    "settings": 2.0,  # which their owner writes
-    "wire": 1.0,  # which comes in crumbs of a few bytes here
+    "page": 1.0,  # parsed by a worker
+    "settings": 2.0,  # written by their owner
+    "wire": 1.0,  # arrives in pieces of a few bytes here
 }
 _NAMES = sorted(TARGETS)
-# what strangers can make long
+# input of unbounded length
 _LONG = ("feed", "header", "opml", "page", "text", "url", "wire", "x_answer")
 _bounded = settings(
     max_examples=100,
@@ -30,8 +30,8 @@ _bounded = settings(
 
 
 def run(target: str, data: bytes) -> None:
-    """Run a target, which must end in time whatever it is given (H2)."""
-    gc.disable()  # what others have left behind is nobody's time here
+    """Run a target, which must end in time for any input (H2)."""
+    gc.disable()  # exclude the garbage collection of other tests
     try:
         began = time.thread_time()
         TARGETS[target](data)
@@ -50,21 +50,19 @@ def test_h4_every_seed_passes(target: str) -> None:
 @pytest.mark.parametrize("target", _NAMES)
 @_bounded
 @given(data=st.data())
-def test_h4_m6_what_a_stranger_spoils_is_read_or_refused(target: str, data: st.DataObject) -> None:
+def test_h4_m6_mutated_documents_are_parsed_or_refused(target: str, data: st.DataObject) -> None:
     run(target, data.draw(mutated(seeds_of(target), words_of(target))))
 
 
 @pytest.mark.parametrize("target", _LONG)
 @settings(_bounded, max_examples=30)
 @given(data=st.data())
-def test_h2_m2_what_says_the_same_without_end_is_read_in_time(
-    target: str, data: st.DataObject
-) -> None:
+def test_h2_m2_repetitive_documents_are_parsed_in_time(target: str, data: st.DataObject) -> None:
     run(target, data.draw(amplified(seeds_of(target), words_of(target))))
 
 
 @pytest.mark.parametrize("target", _NAMES)
 @settings(_bounded, max_examples=50)
 @given(st.binary(max_size=300))
-def test_h4_any_bytes_are_read_or_refused(target: str, data: bytes) -> None:
+def test_h4_any_bytes_are_parsed_or_refused(target: str, data: bytes) -> None:
     run(target, data)

@@ -1,16 +1,16 @@
-"""Ways to an address that may not be visited; a witness there counts who comes.
+"""Ways to an address that may not be visited; a witness server there counts connections.
 
-All of them lead to loopback, so that even a guard that fails sends nothing elsewhere.
+All of them lead to loopback, so that even a guard that fails sends no packet elsewhere.
 """
 
 from tests.hostile.documents import GOOD, good, rss
 from tests.hostile.exchange import Exchange, answer, redirect
-from tests.hostile.table import Failed, Misbehaviour, Stored, row
+from tests.hostile.table import Failed, Misbehaviour, Rejected, Stored, row
 
 REFUSED = Failed("address")
 ASTRAY = Failed("redirect")
 
-SPELLINGS = {  # of 127.200.0.1, where the witness is
+SPELLINGS = {  # of 127.200.0.1, the address of the witness server
     "plain": "127.200.0.1",
     "decimal": "2143813633",
     "hexadecimal": "0x7fc80001",
@@ -24,7 +24,7 @@ SPELLINGS = {  # of 127.200.0.1, where the witness is
     "mapped": "[::ffff:127.200.0.1]",
     "mapped in hexadecimal": "[::ffff:7fc8:1]",
 }
-OTHERS = {  # which are this machine all the same
+OTHERS = {  # which reach this machine nevertheless
     "ipv6 loopback": "[::1]",
     "ipv6 loopback, written out": "[0:0:0:0:0:0:0:1]",
     "unspecified": "0.0.0.0",
@@ -38,13 +38,13 @@ OTHERS = {  # which are this machine all the same
 
 
 def visited(name: str, host: str) -> Misbehaviour:
-    """A source that is there itself."""
-    return row(f"source at an address: {name}", "N3 N4", b"", REFUSED,
+    """A source at that address."""
+    return row(f"source at an address: {name}", "J2 N3 N4", b"", Rejected(),
                url="http://" + host + ":{port}/feed")  # fmt: skip
 
 
 def sent_to(name: str, location: str, outcome: Failed = REFUSED) -> Misbehaviour:
-    """A redirect that leads there."""
+    """A redirect to that address."""
 
     def talk(ex: Exchange) -> bytes:
         port = ex.origin.rpartition(":")[2]
@@ -55,7 +55,7 @@ def sent_to(name: str, location: str, outcome: Failed = REFUSED) -> Misbehaviour
 
 
 def by_another(ex: Exchange) -> bytes:
-    """Over a host that may be visited to one that may not."""
+    """A redirect over an allowed host to a refused one."""
     return redirect(f"http://{ex.refused}/") if ex.is_elsewhere else redirect(f"{ex.other}/on")
 
 

@@ -1,4 +1,4 @@
-"""An authority of our own, and certificates that are right, wrong, or nobody's."""
+"""A test authority, and certificates that are valid, invalid or unsigned."""
 
 import datetime as dt
 import ipaddress
@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-_SOMEBODY = "127.17.255.77"  # who is visited by nobody
-_LONG_CHAIN = 400  # certificates: more bytes than a client takes
+_SOMEBODY = "127.17.255.77"  # an address that is never visited
+_LONG_CHAIN = 400  # certificates: more bytes than a client accepts
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Signed:
 
 
 def signed(host: str | None, issuer: Signed | None, *, expired: bool = False) -> Signed:
-    """A certificate for an address, or of an authority; by itself where nobody issues it."""
+    """A certificate for an address, or of an authority; self-signed without an issuer."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host or "An authority")])
     now = dt.datetime.now(dt.UTC)
@@ -61,7 +61,7 @@ def signed(host: str | None, issuer: Signed | None, *, expired: bool = False) ->
 
 @dataclass(frozen=True)
 class Authority:
-    """Whom the service trusts (`ca.pem` in its folder), and who pretends to be like it."""
+    """The trusted authority (`ca.pem` in its folder), and one that imitates it."""
 
     folder: Path
     trusted: Signed = field(default_factory=lambda: signed(None, None))
@@ -71,7 +71,7 @@ class Authority:
         (self.folder / "ca.pem").write_bytes(self.trusted.pem)
 
     def context(self, kind: str, host: str) -> ssl.SSLContext:
-        """How a host speaks TLS, by what a row says of it."""
+        """The TLS context of a host, by its row."""
         return _CONTEXTS[kind](self, host)
 
     def written(self, found: Signed, host: str, chain: bytes = b"") -> Path:
@@ -81,11 +81,11 @@ class Authority:
         return pem
 
     def vouched(self, host: str) -> Signed:
-        """What a good host has."""
+        """A valid certificate."""
         return signed(host, self.trusted)
 
     def served(self, found: Signed, host: str, chain: bytes = b"") -> ssl.SSLContext:
-        """A server that shows this certificate."""
+        """A server with this certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.written(found, host, chain))
         return context
@@ -118,7 +118,7 @@ _CONTEXTS: dict[str, Callable[[Authority, str], ssl.SSLContext]] = {
     "tls, self-signed": lambda by, host: by.served(signed(host, None), host),
     "tls, expired": lambda by, host: by.served(signed(host, by.trusted, expired=True), host),
     "tls, another's": lambda by, host: by.served(by.vouched(_SOMEBODY), host),
-    "tls, by nobody": lambda by, host: by.served(signed(host, by.unknown), host),
+    "tls, unknown issuer": lambda by, host: by.served(signed(host, by.unknown), host),
     "tls, long chain": lambda by, host: by.served(
         by.vouched(host), host, by.trusted.pem * _LONG_CHAIN
     ),

@@ -1,4 +1,4 @@
-"""Compressed bodies that explode, end early, or are not what they say."""
+"""Compressed bodies that explode, end early, or have a wrong encoding."""
 
 import gzip
 import zlib
@@ -21,7 +21,7 @@ _REPEATED = 1000
 
 
 def encoded(encoding: str, body: bytes | Callable[[], bytes], status: str = "200 OK"):
-    """An answer that is encoded as it says; a body that takes time is made when it is asked for."""
+    """A response with this encoding; a body that takes time is created when it is requested."""
 
     def talk(_: Exchange) -> bytes:
         content = body if isinstance(body, bytes) else body()
@@ -38,7 +38,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 @cache
 def gzip_bomb(before: bytes = b"") -> bytes:
-    """A gigabyte of blanks as one stream; its blocks stand by themselves and so can be repeated."""
+    """A gigabyte of blanks as one stream; its blocks are independent and so can be repeated."""
     packer = zlib.compressobj(9, wbits=31)
     start = packer.compress(before + _MEGABYTE) + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(_MEGABYTE) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -67,7 +67,7 @@ def brotli_bomb() -> bytes:
 
 
 def bomb_at_the_end() -> bytes:
-    """A feed that is fine for its first bytes."""
+    """A feed whose first bytes are valid."""
     return gzip_bomb(FEED)
 
 
@@ -118,8 +118,8 @@ ROWS = (
     row("plain text called zstd", "N10", encoded("zstd", FEED), BROKEN),
     row("gzip called brotli", "N10", encoded("br", GZIP), BROKEN),
     row("gzip called nothing", "R1", answer(GZIP), Failed("parse")),
-    row("compression that nobody asked for", "N8", encoded("compress", FEED), BROKEN),
-    row("compression that nobody knows", "N8", encoded("quantum", FEED), BROKEN),
+    row("unrequested compression", "N8", encoded("compress", FEED), BROKEN),
+    row("unknown compression", "N8", encoded("quantum", FEED), BROKEN),
     row("gzip with padding", "N8", encoded("gzip", GZIP + b"\0" * 512), KEPT),
     row("gzip in two members", "N8",
         encoded("gzip", gzip.compress(FEED[:40]) + gzip.compress(FEED[40:])), KEPT),

@@ -1,4 +1,4 @@
-"""Dates that cannot be, that lie, or that never end."""
+"""Dates that are impossible, false, or endless."""
 
 from tests.hostile.documents import GOOD, good, item, rss
 from tests.hostile.exchange import Exchange, answer
@@ -13,7 +13,7 @@ def dated(name: str, date: str, moment: object, tag: str = "pubDate") -> Misbeha
 
 
 def silenced(ex: Exchange) -> bytes:
-    """An entry of a far future; the next visit finds another of the past."""
+    """An entry of a far future; the next visit has another of the past."""
     items = [item("Future", "Future", date="Thu, 01 Jan 2099 00:00:00 GMT")]
     if ex.number > 1:
         items.append(item("Later", "Later", date="Sat, 01 Aug 2026 12:00:00 GMT"))
@@ -21,7 +21,7 @@ def silenced(ex: Exchange) -> bytes:
 
 
 def backwards(ex: Exchange) -> bytes:
-    """A feed whose clock runs backwards: what comes later is dated earlier."""
+    """A feed whose clock runs backwards: later entries have earlier dates."""
     year = 2026 - ex.number
     return answer(rss(item(f"Y{year}", f"Y{year}", date=f"Thu, 01 Jan {year} 12:00:00 GMT")))
 
@@ -38,7 +38,7 @@ ROWS = (
     dated("overflow into year 10000", "9999-12-31T23:59:59-23:59", None),
     dated("zone of 99 hours", "2026-01-01T00:00:00+99:99",
           lambda moment: moment is None or moment.startswith("2026-01-01")),
-    dated("zone that nobody knows", "Thu, 01 Jan 2026 10:00:00 XYZZY",
+    dated("unknown time zone", "Thu, 01 Jan 2026 10:00:00 XYZZY",
           lambda moment: moment is None or moment.startswith("2026-01-01")),
     dated("leap second", "2025-12-31T23:59:60Z",
           lambda moment: moment is None or moment.startswith(("2025-12-31", "2026-01-01"))),

@@ -1,4 +1,4 @@
-"""Feeds and pages that hostile hosts start from."""
+"""Feeds and pages that hostile hosts are based on."""
 
 from collections.abc import Iterable
 from html import escape
@@ -23,7 +23,7 @@ def item(
     date: str | None = None,
     more: str = "",
 ) -> str:
-    """An item whose texts are escaped; `more` goes in as it is."""
+    """An item with escaped texts; `more` is inserted unchanged."""
     link = f"http://site.example/{abs(hash_of(title))}" if link is None else link
     dated = f"<pubDate>{escape(date)}</pubDate>" if date is not None else ""
     return (
@@ -33,7 +33,7 @@ def item(
 
 
 def good() -> str:
-    """The item that should be there whatever its neighbours do."""
+    """The item that must be stored whatever its neighbours do."""
     return item()
 
 

@@ -6,33 +6,33 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-PATIENCE = 45.0  # longer than any limit of the service, shorter than for ever
+PATIENCE = 45.0  # longer than any timeout of the service, but bounded
 
 
 @dataclass
-class Seen:
-    """What the hosts of one row saw."""
+class Observation:
+    """What the hosts of one row recorded."""
 
     requests: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     connections: int = 0
     sent: int = 0
-    busy: int = 0  # connections that are being talked on
+    busy: int = 0  # open connections
 
 
 @dataclass
 class Exchange:
-    """A request and the means to answer it in every way that is wrong."""
+    """A request and the means to respond to it in every wrong way."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    seen: Seen
+    seen: Observation
     origin: str  # of the row's host
     other: str  # of its second host
     refused: str  # an address the service may not visit, with the port of a witness
     is_elsewhere: bool = False
     request: str = ""
-    pem: str = ""  # key and certificate of a row that speaks TLS by hand
+    pem: str = ""  # key and certificate of a row that handles TLS itself
 
     @property
     def target(self) -> str:
@@ -53,9 +53,9 @@ class Exchange:
         return None
 
     async def send(self, *pieces: bytes) -> None:
-        """Send, and wait until the other side takes more."""
+        """Send, and wait until the client reads more."""
         for piece in pieces:
-            if self.writer.is_closing():  # behind TLS, nobody else would say so
+            if self.writer.is_closing():  # with TLS, no other layer raises this
                 raise ConnectionResetError
             self.writer.write(piece)
             self.seen.sent += len(piece)
@@ -68,26 +68,26 @@ class Exchange:
             await self.send(piece)
 
     async def silence(self) -> None:
-        """Say nothing until the other side gives up."""
+        """Send nothing until the client gives up."""
         async with asyncio.timeout(PATIENCE):
             while await self.reader.read(65536):
                 pass
 
     def reset(self) -> None:
-        """End the connection with a reset instead of a goodbye."""
+        """End the connection with a reset instead of a close."""
         raw = self.writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 
 def head(*headers: str, status: str = "200 OK", version: str = "HTTP/1.1") -> bytes:
-    """The head of an answer, with nothing added."""
+    """The head of a response, with nothing added."""
     lines = "\r\n".join([f"{version} {status}", *headers, "", ""])
     return lines.encode("utf-8", "surrogateescape")
 
 
 def answer(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
-    """A whole answer with its true length."""
+    """A complete response with its true length."""
     return head(f"Content-Length: {len(body)}", *headers, status=status) + body
 
 

@@ -1,4 +1,4 @@
-"""JSON Feeds with wrong types, bottomless nesting and numbers without end."""
+"""JSON Feeds with wrong types, deep nesting and endless numbers."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ FULL = 9_900_000  # bytes
 
 
 def feed(*items: str, more: str = "", end: str = "]}") -> bytes:
-    """A JSON Feed around items that are written out."""
+    """A JSON Feed around serialised items."""
     opening = f'{{"version": "{VERSION}", {more} "title": "J", "items": ['
     return (opening + ", ".join(items) + end).encode("utf-8", "surrogatepass")
 
@@ -71,7 +71,7 @@ def escapes() -> bytes:
 
 
 def full(piece: str) -> Callable[[], bytes]:
-    """A JSON Feed of nearly 10 MB that consists of one piece again and again."""
+    """A JSON Feed of nearly 10 MB that repeats one piece."""
     return cache(lambda: feed(GOOD_ITEM, piece + ("," + piece) * (FULL // (len(piece) + 1))))
 
 

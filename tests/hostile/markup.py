@@ -1,11 +1,11 @@
-"""XML documents that explode, nest, reach out for files, or fall apart."""
+"""XML documents that explode, nest, reference files, or are malformed."""
 
 from collections.abc import Callable
 from functools import cache
 
 from tests.hostile.documents import GOOD, good, item, numbered, rss
 from tests.hostile.exchange import Exchange, answer
-from tests.hostile.table import Failed, Sight, Stored, Unchanged, row
+from tests.hostile.table import Failed, ObservedRequests, Stored, Unchanged, row
 
 KEPT = Stored(1, (GOOD,))
 NO_FEED = Failed("parse")
@@ -15,7 +15,7 @@ HEAVY = {"heavy": True}
 
 
 def xml(document: str | bytes | Callable[[], bytes]):
-    """Serve a document; one that takes time is made when it is asked for."""
+    """Serve a document; one that takes time is created when it is requested."""
 
     def talk(_: Exchange) -> bytes:
         body = document() if callable(document) else document
@@ -24,13 +24,13 @@ def xml(document: str | bytes | Callable[[], bytes]):
     return talk
 
 
-def one_request(sight: Sight) -> bool:
-    """Nothing that the document mentions was fetched."""
+def one_request(sight: ObservedRequests) -> bool:
+    """No URL in the document was fetched."""
     return len(sight.requests) == 1 and not sight.elsewhere
 
 
 def reaching_out(opening: str, inner: str):
-    """A document that names places on its own second host, where every visit is seen."""
+    """A document that references its own second host, where every visit is recorded."""
 
     def talk(ex: Exchange) -> bytes:
         return answer(rss(inner.replace("OTHER", ex.other), good(),
@@ -97,12 +97,12 @@ def token(opening: str, letter: str, closing: str) -> Callable[[], bytes]:
 def crowd(
     piece: str, times: int, opening: str = "", closing: str = "", *, first: str | None = None
 ) -> Callable[[], bytes]:
-    """A feed with the same piece of markup very often, behind a good entry or another."""
+    """A feed that repeats a piece of markup very often, after a good entry or another."""
     return cache(lambda: rss(good() if first is None else first, opening, piece * times, closing))
 
 
 def full(piece: str | bytes, opening: str = "", closing: str = "") -> Callable[[], bytes]:
-    """A feed of nearly 10 MB that consists of one piece again and again, behind a good entry."""
+    """A feed of nearly 10 MB that repeats one piece, after a good entry."""
 
     def document() -> bytes:
         one = piece if isinstance(piece, bytes) else piece.encode()
@@ -117,7 +117,7 @@ def wide(document: Callable[[], bytes]) -> Callable[[], bytes]:
 
 
 def many(pieces: Callable[[int], str], opening: str = "", closing: str = "", times: int = 10**6):
-    """A feed of nearly 10 MB whose pieces all differ, behind a good entry."""
+    """A feed of nearly 10 MB whose pieces all differ, after a good entry."""
 
     def document() -> bytes:
         inner = "".join(map(pieces, range(times)))[:FULL]
@@ -127,7 +127,7 @@ def many(pieces: Callable[[int], str], opening: str = "", closing: str = "", tim
 
 
 def in_two_parts(ex: Exchange) -> bytes:
-    """Cut off at the first visit, whole at the second."""
+    """Truncated at the first visit, complete at the second."""
     whole = rss(*(item(f"Entry {n}", f"Body {n}") for n in range(3)))
     return answer(whole[: whole.index(b"Entry 2") + 5] if ex.number == 1 else whole, 'ETag: "1"')
 
@@ -255,7 +255,7 @@ ROWS = (
         Stored(2, (GOOD,))),
     row("html entities", "R1", xml(rss("<item><title>a&nbsp;b &euro;</title></item>")),
         Stored(1, ({"title": "a b €"},))),
-    row("prefix that nobody declared", "R1",
+    row("undeclared prefix", "R1",
         xml(rss("<item><title>T</title><content:encoded>Text</content:encoded></item>")),
         Stored(1, ({"title": "T", "body": "Text"},))),
     row("attribute twice", "R1", xml(rss(good(), '<x a="1" a="2"/>')), KEPT),

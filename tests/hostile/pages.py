@@ -1,4 +1,4 @@
-"""Web pages that nest, burst, hide their text, or are no pages."""
+"""Web pages that nest, explode, hide their text, or are no pages."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.hostile.documents import PARAGRAPH, article, page
 from tests.hostile.exchange import Exchange, answer
-from tests.hostile.table import Failed, Misbehaviour, Outcome, Sight, Stored, row
+from tests.hostile.table import Failed, Misbehaviour, ObservedRequests, Outcome, Stored, row
 
 EMPTY = Failed("no content")
 TEXT = {"title": "A page", "body": lambda body: "under water again" in body}
@@ -26,7 +26,7 @@ def web(name: str, ids: str, document: bytes | Callable[[], bytes], *outcomes: O
 
 
 def crowd(piece: str, times: int, end: str = "") -> Callable[[], bytes]:
-    """An article and the same piece of markup very often behind it."""
+    """An article followed by many repetitions of a piece of markup."""
     return cache(lambda: page(article() + piece * times + end))
 
 
@@ -36,7 +36,7 @@ def around(opening: str, times: int) -> Callable[[], bytes]:
 
 
 def plain(piece: str, times: int) -> Callable[[], bytes]:
-    """Some text that is no article, and the same piece of markup very often behind it."""
+    """Some text that is no article, followed by many repetitions of a piece of markup."""
     return cache(lambda: page(f"<div><p>{PARAGRAPH * 5}</p>{piece * times}</div>"))
 
 
@@ -46,13 +46,13 @@ def _classes() -> Iterator[str]:
     return (" ".join(islice(words, 50)) for _ in range(8_000))
 
 
-def one_request(sight: Sight) -> bool:
-    """Nothing that the page mentions was fetched."""
+def one_request(sight: ObservedRequests) -> bool:
+    """No URL in the page was fetched."""
     return len(sight.requests) == 1 and not sight.elsewhere
 
 
 def mentioning(ex: Exchange) -> bytes:
-    """A page that names its own second host in every way a browser would follow."""
+    """A page that references its own second host in every way a browser would follow."""
     other = ex.other
     head = (
         f"<title>A page</title><base href='{other}/'><meta http-equiv=refresh content='0;{other}'>"

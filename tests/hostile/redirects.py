@@ -1,4 +1,4 @@
-"""Redirects in circles, to nowhere, to other protocols, with somebody's password."""
+"""Redirects in loops, to invalid targets, to other protocols, with credentials."""
 
 from tests.hostile.documents import GOOD, good, rss
 from tests.hostile.exchange import Exchange, answer, head, redirect
@@ -11,7 +11,7 @@ PASSWORD = "pw-for-one-host-only"
 
 
 def to(location: str, status: str = "302 Found"):
-    """Redirect the source's own path; whatever else is asked for is a good feed."""
+    """Redirect the source's own path; every other path is a good feed."""
 
     def talk(ex: Exchange) -> bytes:
         if ex.target.startswith("/feed"):
@@ -22,7 +22,7 @@ def to(location: str, status: str = "302 Found"):
 
 
 def steps(count: int):
-    """A chain of so many redirects, and a feed at its end."""
+    """A chain of redirects with a feed at its end."""
 
     def talk(ex: Exchange) -> bytes:
         at = int(ex.target[1:].replace("feed", "0"))
@@ -32,17 +32,17 @@ def steps(count: int):
 
 
 def ping_pong(ex: Exchange) -> bytes:
-    """Two hosts that send visitors to each other."""
+    """Two hosts that redirect to each other."""
     return redirect(f"{ex.origin}/feed" if ex.is_elsewhere else f"{ex.other}/feed")
 
 
 def ever_new(ex: Exchange) -> bytes:
-    """A redirect to a place that never was."""
+    """A redirect to a new path each time."""
     return redirect(f"/{ex.number}")
 
 
 def until_cookie(ex: Exchange) -> bytes:
-    """A gate that opens to whoever brings the cookie."""
+    """A redirect that ends when the client sends the cookie."""
     return FEED if ex.header("Cookie") else redirect("/feed", "302 Found", "Set-Cookie: ok=1")
 
 
@@ -71,7 +71,7 @@ async def endless_body(ex: Exchange) -> None:
 
 
 def no_password(sight) -> bool:
-    """Credentials went to the first host and nowhere else."""
+    """Credentials were sent to the first host only."""
     return (
         "authorization" in "".join(sight.requests).lower()
         and bool(sight.elsewhere)

@@ -1,4 +1,4 @@
-"""The whole table, and where each of its hosts lives."""
+"""The whole table, and the address of each host."""
 
 from ipaddress import IPv4Address
 from itertools import chain, cycle, islice
@@ -7,12 +7,12 @@ from tests.hostile import (
     addresses,
     compression,
     dates,
-    echoes,
-    heads,
+    echoed_secrets,
     json_feeds,
     markup,
     pages,
     redirects,
+    response_heads,
     sizes,
     texts,
     tls,
@@ -23,7 +23,7 @@ from tests.hostile.table import Misbehaviour
 TOPICS = {
     "transport": transport.ROWS,
     "tls": tls.ROWS,
-    "heads": heads.ROWS,
+    "heads": response_heads.ROWS,
     "redirects": redirects.ROWS,
     "compression": compression.ROWS,
     "markup": markup.ROWS,
@@ -32,14 +32,14 @@ TOPICS = {
     "texts": texts.ROWS,
     "dates": dates.ROWS,
     "sizes": sizes.ROWS,
-    "echoes": echoes.ROWS,
+    "echoes": echoed_secrets.ROWS,
     "addresses": addresses.ROWS,
 }
 ROWS: tuple[Misbehaviour, ...] = tuple(chain.from_iterable(TOPICS.values()))
 ALLOWED = "127.16.0.0/15"  # the networks that the service may visit
 HEALTHY = "127.17.255.1"
 FLOOD = tuple(f"127.17.200.{n}" for n in range(1, 65))  # all send as much as they may
-# What they send: first what takes most once it is read, then what takes most to be read.
+# what they send: first the largest once parsed, then the most expensive to parse
 _COSTLY = (
     "2 million elements and texts in an entry",
     "json of 800,000 numbers",
@@ -49,12 +49,12 @@ _LONG = "9 MB of words, one character wide"
 _NAMED = {row.name: row for row in ROWS}
 _SENT = ("100,000 items", *[_LONG] * 6, *islice(cycle(_COSTLY), len(FLOOD) - 7))
 FLOOD_ROWS = tuple(_NAMED[name] for name in _SENT)
-CONTROL = "127.18.0.1"  # where the web tells what it saw
+CONTROL = "127.18.0.1"  # where the web reports what it recorded
 WITNESSES = ("127.200.0.1", "127.0.0.1", "::1")
 
 
 def address(index: int) -> str:
-    """The host of a row, by its place in the table."""
+    """The host of a row, by its position in the table."""
     return str(IPv4Address("127.16.0.1") + index)
 
 

@@ -1,4 +1,4 @@
-"""The servers that a run of the matrix has beside the service."""
+"""The servers that run beside the service."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,12 @@ from pathlib import Path
 
 @contextlib.asynccontextmanager
 async def hostile_web(folder: Path) -> AsyncIterator[int]:
-    """The hostile web as a process of its own; answers its port.
+    """The hostile web as a separate process; yields its port.
 
-    Whom to trust there is written to `ca.pem` in the folder.
+    The trusted authority is written to `ca.pem` in the folder.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.hostile.web", str(folder)],
+        [sys.executable, "-m", "tests.hostile.hostile_web", str(folder)],
         cwd=Path(__file__).resolve().parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

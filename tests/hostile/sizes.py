@@ -1,10 +1,10 @@
-"""Answers that are larger, or in more pieces, than anybody wants."""
+"""Responses that are too large or in too many pieces."""
 
 from functools import cache
 
 from tests.hostile.documents import GOOD, good, item, numbered, rss
 from tests.hostile.exchange import Exchange, answer, chunked, head
-from tests.hostile.table import Failed, Sight, Stored, row
+from tests.hostile.table import Failed, ObservedRequests, Stored, row
 
 LIMIT = 10_485_760
 KEPT = Stored(1, (GOOD,))
@@ -13,7 +13,7 @@ _BLOCK = b" " * 65536
 
 
 def announced(length: str):
-    """A body of which nothing but the length ever comes."""
+    """A declared body that never arrives."""
 
     async def talk(ex: Exchange) -> None:
         await ex.send(head(f"Content-Length: {length}"))
@@ -84,8 +84,8 @@ def same_id() -> bytes:
     return answer(rss(several))
 
 
-def read_little(sight: Sight) -> bool:
-    """What went out before the connection was closed is what buffers of the system hold."""
+def read_little(sight: ObservedRequests) -> bool:
+    """Before the connection was closed, no more was sent than the system's buffers hold."""
     return sight.sent < 16 * LIMIT
 
 

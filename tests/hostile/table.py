@@ -1,4 +1,4 @@
-"""What a row of the hostile web's table says: how a host misbehaves, and what must come of it."""
+"""The rows of the hostile web's table: how a host misbehaves, and the expected result."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Any
 from tests.hostile.exchange import Exchange
 
 Talk = bytes | Callable[[Exchange], bytes] | Callable[[Exchange], Awaitable[None]]
-Fact = object | Callable[[Any], bool]  # a value, or what a value must satisfy
+Fact = object | Callable[[Any], bool]  # a value, or a predicate of the value
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The poll fails; of several kinds, any will do."""
+    """The poll fails with one of these kinds."""
 
     kind: str  # as in "timeout", or "connection|broken body"
     type: str = "transient"
@@ -22,7 +22,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Stored:
-    """The poll stores so many posts; for each of `having` there is one with these values."""
+    """The poll stores this many posts; for each of `having` there is one with these values."""
 
     posts: int
     having: tuple[Mapping[str, Fact], ...] = ()
@@ -37,23 +37,28 @@ class Unchanged:
 
 @dataclass(frozen=True)
 class Either:
-    """Where the requirements leave a choice: to read it leniently, or to refuse it."""
+    """The requirements allow both: lenient parsing or refusal."""
 
     stored: Stored
     failed: Failed
 
 
-Outcome = Failed | Stored | Unchanged | Either
+@dataclass(frozen=True)
+class Rejected:
+    """The source cannot be added: its URL can never be visited (J2)."""
+
+
+Outcome = Failed | Stored | Unchanged | Either | Rejected
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What the hosts of a row saw of the service."""
+class ObservedRequests:
+    """What the hosts of a row recorded."""
 
-    requests: list[str]  # to its own host, whole heads
+    requests: list[str]  # to its own host, complete heads
     elsewhere: list[str]  # to its second host
     connections: int
-    sent: int  # bytes that went out
+    sent: int  # bytes that were sent
     busy: int = 0
 
     @cached_property
@@ -72,17 +77,17 @@ class Misbehaviour:
     """One host of the hostile web."""
 
     name: str
-    ids: str  # of the requirements that settle its outcome
+    ids: str  # the requirements that decide its outcome
     talk: Talk
     outcomes: tuple[Outcome, ...]  # of its polls, one after another
     type: str = "rss"
     url: str = "{origin}/feed"
-    secrets: tuple[str, ...] = ()  # which no log line, error or history may hold
-    sight: Callable[[Sight], bool] | None = None
-    seconds: float = 30  # the longest that one poll may take, from asked to stored
-    megabytes: int = 150  # by which the service and its parsers may grow meanwhile (H1)
-    heavy: bool = False  # it is polled while no other row is
-    # http, bare, nobody, full (a queue that nobody empties), or how it speaks TLS
+    secrets: tuple[str, ...] = ()  # may not appear in any log line, error or history
+    sight: Callable[[ObservedRequests], bool] | None = None
+    seconds: float = 30  # maximum duration of one poll, from request to stored
+    megabytes: int = 150  # maximum growth of the service and its parsers (H1)
+    heavy: bool = False  # polled while no other row is
+    # http, bare, closed (not listening), full (backlog never emptied), or its kind of TLS
     listens: str = "http"
     at_accept: bool = False  # it does not wait for a request
     elsewhere: bool = False  # it has a second host
@@ -90,5 +95,5 @@ class Misbehaviour:
 
 
 def row(name: str, ids: str, talk: Talk, *outcomes: Outcome, **more: Any) -> Misbehaviour:
-    """A row, in the order in which a table reads best."""
+    """A row, with its parameters in the order of the tables."""
     return Misbehaviour(name, ids, talk, outcomes, **more)

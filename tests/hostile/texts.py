@@ -1,4 +1,4 @@
-"""Texts, links and authors of entries that no database, list or terminal wants."""
+"""Texts, links and authors of entries that break databases, lists or terminals."""
 
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +13,7 @@ LONG = b"t" * 1_000_000
 def texted(
     name: str, ids: str, title: bytes, body: bytes, having: dict[str, object], **more: object
 ) -> Misbehaviour:
-    """A feed with one entry whose title and body are these very bytes."""
+    """A feed with one entry whose title and body are exactly these bytes."""
     inner = b"<item><title>%s</title><description>%s</description></item>" % (title, body)
     return row(name, ids, lambda _: answer(rss(inner)), Stored(1, (having,)), **more)
 
@@ -30,7 +30,7 @@ def authored(name: str, ids: str, markup: bytes, author: object) -> Misbehaviour
 
 
 def lacks(*characters: str) -> Callable[[str], bool]:
-    """A text without these."""
+    """A predicate for a text without these."""
     return lambda text: not any(character in text for character in characters)
 
 
@@ -45,14 +45,14 @@ def zalgo() -> bytes:
 
 
 def same_body(_: Exchange) -> bytes:
-    """Entries that differ by their links alone."""
+    """Entries that differ by their links only."""
     return answer(
         rss(*(item(f"T{n}", "Comments", link=f"http://site.example/{n}") for n in range(5)))
     )
 
 
 def nameless(_: Exchange) -> bytes:
-    """Entries with nothing in them, beside a good one."""
+    """Empty entries beside a good one."""
     return answer(rss("<item/>" * 50, "<item><title> </title></item>", good()))
 
 

@@ -1,4 +1,4 @@
-"""Hosts behind TLS that are not who they say, or misbehave where nobody can listen."""
+"""TLS hosts with invalid certificates or a misbehaving TLS layer."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from OpenSSL import SSL
 from tests.hostile.documents import GOOD, good, item, rss
 from tests.hostile.exchange import Exchange, answer, head, redirect
 from tests.hostile.sizes import TOO_LARGE, read_little
-from tests.hostile.table import Failed, Misbehaviour, Outcome, Sight, Stored, Talk, row
+from tests.hostile.table import Failed, Misbehaviour, ObservedRequests, Outcome, Stored, Talk, row
 from tests.hostile.transport import BROKEN, LATE, NO_HTTP, after, closing, say_nothing, then_silent
 
 FEED = rss(good())
@@ -19,7 +19,7 @@ PASSWORD = "p4ss-behind-tls"
 
 
 def tls(name: str, ids: str, talk: Talk, *outcomes: Outcome, **more: object) -> Misbehaviour:
-    """A row whose host is asked over TLS."""
+    """A row whose host uses TLS."""
     options: dict[str, object] = {"listens": "tls", "url": "{secure}/feed"}
     return row(name, ids, talk, *outcomes, **(options | more))
 
@@ -30,7 +30,7 @@ async def alert(ex: Exchange) -> None:
 
 
 async def cut_without_goodbye(ex: Exchange) -> None:
-    """A body without a length that ends with the connection, but not with its TLS."""
+    """A body without a length that ends with the connection, but without close_notify."""
     await ex.send(closing(body=FEED))
     with _below(ex) as raw:
         raw.shutdown(socket.SHUT_WR)
@@ -38,7 +38,7 @@ async def cut_without_goodbye(ex: Exchange) -> None:
 
 
 async def junk_below(ex: Exchange) -> None:
-    """Bytes between the records that are of no record."""
+    """Bytes between the TLS records that belong to none."""
     await ex.send(head(f"Content-Length: {len(FEED)}") + FEED[:50])
     with _below(ex) as raw:
         raw.send(b"\x17\x03\x03\x00\x40" + bytes(range(64)))
@@ -51,8 +51,8 @@ async def byte_by_byte(ex: Exchange) -> None:
         await ex.send(FEED[at : at + 1] if at else answer(FEED)[: -len(FEED) + 1])
 
 
-async def begin_anew(ex: Exchange) -> None:
-    """Ask for another handshake in the middle of the answer."""
+async def renegotiate(ex: Exchange) -> None:
+    """Request another handshake in the middle of the response."""
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     context.set_max_proto_version(SSL.TLS1_2_VERSION)
     context.use_certificate_file(Path(ex.pem))
@@ -83,22 +83,22 @@ def _outgoing(connection: SSL.Connection) -> bytes:
 
 
 def _below(ex: Exchange) -> socket.socket:
-    """The connection that carries the TLS."""
+    """The connection below TLS."""
     return socket.socket(fileno=os.dup(ex.writer.get_extra_info("socket").fileno()))
 
 
-def asked_nothing(sight: Sight) -> bool:
-    """Nobody asks a host whom they do not trust."""
+def asked_nothing(sight: ObservedRequests) -> bool:
+    """No request is sent to an untrusted host."""
     return not sight.requests
 
 
-def no_password(sight: Sight) -> bool:
-    """The other host was asked, and told nothing."""
+def no_password(sight: ObservedRequests) -> bool:
+    """The other host was requested without credentials."""
     return len(sight.elsewhere) == 1 and "authorization" not in sight.elsewhere[0].lower()
 
 
 def twice(ex: Exchange) -> bytes:
-    """Another answer at every visit, each on a connection of its own."""
+    """Another response at every visit, each on a new connection."""
     return closing(body=rss(item(f"Answer {ex.number}", f"Body {ex.number}")))
 
 
@@ -115,8 +115,8 @@ ROWS = (
         listens="tls, expired", sight=asked_nothing),
     tls("another's certificate", "N14 F1", answer(FEED), DISTRUST, listens="tls, another's",
         sight=asked_nothing),
-    tls("certificate by nobody that is known", "N14 F1", answer(FEED), DISTRUST,
-        listens="tls, by nobody", sight=asked_nothing),
+    tls("certificate of an unknown issuer", "N14 F1", answer(FEED), DISTRUST,
+        listens="tls, unknown issuer", sight=asked_nothing),
     tls("chain of 400 certificates", "N7 N14", answer(FEED), DISTRUST, listens="tls, long chain",
         sight=asked_nothing),
     tls("wants a certificate of ours", "N14 F1", answer(FEED), Failed("TLS|connection"),
@@ -126,7 +126,7 @@ ROWS = (
     tls("tls handshake never ends", "N7 N14", say_nothing, LATE, listens="http", at_accept=True),
     tls("tls handshake drips", "N7 N14", after(b"\x16\x03\x03\x40\x00", b"\0", 0.2), LATE,
         listens="http", at_accept=True),
-    tls("asks to begin anew", "N7 N14", begin_anew, Failed("timeout|TLS|connection|broken body"),
+    tls("renegotiates", "N7 N14", renegotiate, Failed("timeout|TLS|connection|broken body"),
         listens="bare", at_accept=True),
     tls("tls cut without a goodbye", "N10", cut_without_goodbye, BROKEN),
     tls("goodbye in the middle", "N10", closing(f"Content-Length: {len(FEED) + 9}", body=FEED),
@@ -142,5 +142,5 @@ ROWS = (
         url=f"https://me:{PASSWORD}@{{netloc}}/feed", sight=no_password, secrets=(PASSWORD,)),
     row("redirect to https without tls", "N5 N14", lambda ex: redirect(
         f"{ex.other.replace('http:', 'https:')}/feed"), LATE, elsewhere=True),
-    row("tls where http was asked", "F1", answer(FEED), NO_HTTP, listens="tls, self-signed"),
+    row("tls on an http url", "F1", answer(FEED), NO_HTTP, listens="tls, self-signed"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tracebacks, what libraries say, and streams that fail."""
+"""Tracebacks, log records of libraries, and streams that fail."""
 
 import asyncio
 import io
@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from tests.logs.recording import STAMP, written
+from tests.logs.recorded_log import STAMP, written
 
 SECRET = "hunter2xyz"
 
@@ -44,7 +44,7 @@ def test_u7_exc_info_without_an_exception_adds_nothing(lines):
 
 
 @pytest.mark.parametrize("name", ["aiohttp.client", "uvicorn.error", "asyncio"])
-def test_u7_libraries_take_the_same_way_from_warning_on(lines, name):
+def test_u7_library_records_from_warning_on_use_the_same_format(lines, name):
     written(lines, level="debug")
     logger = logging.getLogger(name)
     logger.info("not this")
@@ -56,14 +56,14 @@ def test_u7_libraries_take_the_same_way_from_warning_on(lines, name):
     )
 
 
-def test_u7_a_library_that_formats_badly_is_still_heard(lines):
+def test_u7_a_badly_formatted_library_record_is_still_logged(lines):
     written(lines)
-    logging.getLogger().handlers[:-1] = []  # the test runner's own would raise
+    logging.getLogger().handlers[:-1] = []  # the test runner's own handler would raise
     logging.getLogger("library").error("%d of %s", "x")
     assert lines.getvalue() == f"{STAMP} error %d of %s logger=library\n"
 
 
-def test_u7_libraries_keep_below_our_level(lines):
+def test_u7_library_records_below_our_level_are_dropped(lines):
     written(lines, level="error")
     logging.getLogger("library").warning("w")
     assert lines.getvalue() == ""
@@ -88,7 +88,7 @@ def test_u7_warnings_of_python_are_lines_too(lines):
     assert "logger=py.warnings" in lines.getvalue()
 
 
-async def test_u7_a_lost_exception_of_a_task_is_one_line(lines):
+async def test_u7_an_unretrieved_exception_of_a_task_is_one_line(lines):
     written(lines)
 
     async def fail():
@@ -114,7 +114,7 @@ class Ascii(io.StringIO):
         return super().write(text)
 
 
-def test_u7_a_stream_that_fails_stops_nobody(lines):
+def test_u7_a_failing_log_stream_is_ignored(lines):
     written(Full()).info("e")
     closed = io.StringIO()
     closed.close()

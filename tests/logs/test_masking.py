@@ -2,8 +2,8 @@
 
 import pytest
 
-from headwater.logs.masking import LONGEST_TEXT, without_secrets
-from tests.logs.recording import written
+from headwater.logs.masking import MAX_TEXT, without_secrets
+from tests.logs.recorded_log import written
 
 SECRET = "hunter2xyz"
 
@@ -54,7 +54,7 @@ def test_u6_a_field_named_like_a_secret_is_hidden(lines, name):
     assert SECRET not in lines.getvalue()
 
 
-def test_u6_a_url_with_a_blank_in_its_password_is_masked_too(lines):
+def test_u6_a_url_with_a_blank_in_its_password_is_masked(lines):
     written(lines).info("e", url=f"https://me:a {SECRET}@example.org/feed")
     assert "url=https://example.org/feed" in lines.getvalue()
 
@@ -69,7 +69,7 @@ def test_u6_a_url_with_a_blank_in_its_password_is_masked_too(lines):
         "https://example.org/@name/status/1",
     ],
 )
-def test_u6_what_is_no_secret_stays(text):
+def test_u6_text_without_secrets_is_unchanged(text):
     assert without_secrets(text) == text
 
 
@@ -78,11 +78,11 @@ def test_u6_what_is_no_secret_stays(text):
     ["a", "://", "@", "?", "?token=", "&", "://a@", "authorization:", "authorization ", "bearer ",
      "token=", "password", " ", "=", "\n", "://a:b@c?token=d ", "basic "],
 )  # fmt: skip
-def test_u6_masking_is_bounded_whatever_the_text(part):
+def test_u6_masking_takes_bounded_time(part):
     text = part * (2_000_000 // len(part))
-    assert len(without_secrets(text)) <= LONGEST_TEXT + 1  # the suite's time limit does the rest
+    assert len(without_secrets(text)) <= MAX_TEXT + 1  # checked by the time limit of the suite
 
 
-def test_u6_a_cut_uncovers_nothing():
-    text = "x" * (LONGEST_TEXT - 12) + f" https://me:{SECRET}@example.org/"
+def test_u6_truncation_reveals_nothing():
+    text = "x" * (MAX_TEXT - 12) + f" https://me:{SECRET}@example.org/"
     assert SECRET[:3] not in without_secrets(text)

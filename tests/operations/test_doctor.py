@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""The checks of the doctor."""
 
 import tomllib
 from dataclasses import replace
@@ -9,11 +9,15 @@ import pytest
 
 from headwater.app import open_app, open_store
 from headwater.clock import SystemClock
+from headwater.engine.cleanup import Cleanup
+from headwater.errors import StoreError
 from headwater.operations import doctor
-from headwater.operations.checks import Verdict
-from headwater.operations.sources import SourceSettings, new_source
-from headwater.operations.survey import has_keys, survey
+from headwater.operations.doctor import has_keys, survey
+from headwater.operations.readiness import CheckStatus
+from headwater.operations.sources import new_source
+from headwater.rules.policy import Policy
 from headwater.settings import load_settings
+from tests.store.store_data import StoreClock, a_success, stored
 
 NOW = SystemClock().now()
 
@@ -38,55 +42,59 @@ def test_q1_floor_versions_are_those_of_the_package():
         assert floors[name] == least
 
 
-def test_q1_what_is_installed_here_is_new_enough():
-    assert {check.verdict for check in doctor.surroundings()} == {Verdict.OK}
+def test_q1_the_installed_versions_are_new_enough():
+    assert {check.verdict for check in doctor.surroundings()} == {CheckStatus.OK}
 
 
-def test_q1_an_old_or_missing_library_is_wrong(monkeypatch):
+def test_q1_an_old_or_missing_library_is_reported(monkeypatch):
     old = {"lxml": ("XML", "99.1"), "no-such-library": ("nothing", "1")}
     monkeypatch.setattr(doctor, "LEAST_VERSIONS", old)
     *_, lxml, absent = doctor.surroundings()
-    assert lxml.verdict is absent.verdict is Verdict.WRONG
+    assert lxml.verdict is absent.verdict is CheckStatus.WRONG
     assert "older than 99.1" in lxml.detail
     assert "not installed" in absent.detail
+
+
+def test_w1_a_page_can_be_parsed():
+    assert doctor.pages().verdict is CheckStatus.OK
 
 
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        ("nameserver 192.0.2.53\nnameserver 2001:db8::53\n", Verdict.OK),
-        ("# nameserver 192.0.2.53\nnameserver\n", Verdict.NOTE),
-        ("", Verdict.NOTE),
+        ("nameserver 192.0.2.53\nnameserver 2001:db8::53\n", CheckStatus.OK),
+        ("# nameserver 192.0.2.53\nnameserver\n", CheckStatus.NOTE),
+        ("", CheckStatus.NOTE),
     ],
 )
-async def test_names_says_whether_a_name_server_is_configured(tmp_path, text, verdict):
+async def test_names_reports_whether_a_name_server_is_configured(tmp_path, text, verdict):
     file = tmp_path / "resolv.conf"
     file.write_text(text)
     assert (await doctor.names(file)).verdict is verdict
 
 
-async def test_names_does_without_the_file(tmp_path):
-    assert (await doctor.names(tmp_path / "nothing")).verdict is Verdict.NOTE
+async def test_names_works_without_the_file(tmp_path):
+    assert (await doctor.names(tmp_path / "nothing")).verdict is CheckStatus.NOTE
 
 
-async def test_a_new_database_is_well(store):
+async def test_a_new_database_has_no_problem(store):
     checks = await doctor.database(store)
-    assert {check.verdict for check in checks} == {Verdict.OK, Verdict.NOTE}
-    assert [check.name for check in checks if check.verdict is Verdict.NOTE] == ["polling"]
+    assert {check.verdict for check in checks} == {CheckStatus.OK, CheckStatus.NOTE}
+    assert [check.name for check in checks if check.verdict is CheckStatus.NOTE] == ["polling"]
     assert await doctor.is_current(store)
 
 
-async def test_s10_doctor_sees_who_polls(settings, store):
+async def test_s10_doctor_reports_the_polling_process(settings, store):
     async with open_store(settings, clock=SystemClock()) as other:
-        assert other.database.claim()
+        assert other.database.take_poll_lock()
         *_, polling = await doctor.database(store)
-        assert (polling.name, polling.verdict) == ("polling", Verdict.OK)
+        assert (polling.name, polling.verdict) == ("polling", CheckStatus.OK)
 
 
 async def test_k7_an_empty_file_waits_for_migration(settings, tmp_path):
     async with open_store(settings, clock=SystemClock()) as store:
         checks = {check.name: check for check in await doctor.database(store)}
-        assert checks["schema"].verdict is Verdict.NOTE
+        assert checks["schema"].verdict is CheckStatus.NOTE
         assert checks["schema"].advice == "headwater migrate"
         assert not await doctor.is_current(store)
 
@@ -95,21 +103,62 @@ async def test_rows_without_an_owner_are_found(store):
     def orphans():
         return ["polls: row without owner", "posts: row without owner"]
 
-    store.database.faults = orphans
+    store.database.integrity_errors = orphans
     checks = {check.name: check for check in await doctor.database(store)}
-    assert checks["integrity"].verdict is Verdict.OK
-    assert checks["foreign keys"].verdict is Verdict.WRONG
+    assert checks["integrity"].verdict is CheckStatus.OK
+    assert checks["foreign keys"].verdict is CheckStatus.WRONG
     assert checks["foreign keys"].detail == "polls: row without owner and 1 more"
 
 
+@pytest.fixture
+def url_without_rights(postgres_server):
+    """An empty database, and a user that may connect and nothing else."""
+    url = postgres_server.new_database()
+    postgres_server.run("CREATE ROLE guest LOGIN")
+    yield url.replace("postgres:@", "guest:@")
+    postgres_server.drop(url)
+    postgres_server.run("DROP ROLE guest")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("search_path", ['"$user", public', "nowhere"])
+async def test_missing_rights_on_the_schema_are_reported(
+    postgres_server, url_without_rights, search_path
+):
+    postgres_server.run(f"ALTER ROLE guest SET search_path = {search_path}")
+    url = url_without_rights
+    settings = load_settings(options={"app.database-url": url}, environ={})
+    async with open_store(settings, clock=SystemClock()) as store:
+        with pytest.raises(StoreError, match="run `headwater doctor`"):
+            await store.prepare()
+        checks = {check.name: check for check in await doctor.database(store)}
+    assert checks["database"].verdict is CheckStatus.OK
+    assert checks["schema"].verdict is CheckStatus.WRONG
+    assert "GRANT CREATE, USAGE ON SCHEMA public TO guest" in (checks["schema"].advice or "")
+
+
+@pytest.mark.postgres
+async def test_tables_of_another_user_are_reported(postgres_server, url_without_rights):
+    owner = url_without_rights.replace("guest:@", "postgres:@")
+    for url in (owner, url_without_rights):
+        settings = load_settings(options={"app.database-url": url}, environ={})
+        async with open_store(settings, clock=SystemClock()) as store:
+            if url == owner:
+                await store.prepare()
+            (database, *_) = await doctor.database(store)
+    assert database.verdict is CheckStatus.WRONG
+    assert "permission denied for table" in database.detail
+    assert "owns the tables" in (database.advice or "")
+
+
 async def add(store, **state):
-    wanted = SourceSettings(url="https://example.org/feed?token=abc")
+    wanted = {"url": "https://example.org/feed?token=abc"}
     source = replace(new_source("default", wanted, NOW), **state)
     await store.sources.add_many([source])
 
 
 @pytest.mark.parametrize(
-    ("state", "name", "told"),
+    ("state", "name", "reported"),
     [
         ({"last_polled": NOW + timedelta(hours=1)}, "clock", "1 source polled later"),
         ({"created_at": NOW + timedelta(days=1)}, "clock", "1 source added later"),
@@ -122,32 +171,51 @@ async def add(store, **state):
         ({"enabled": False, "disabled_reason": "Auto-disabled"}, "sources", "disabled after"),
     ],
 )
-async def test_the_survey_finds_what_nobody_notices(store, state, name, told):
+async def test_the_survey_finds_hidden_problems(store, state, name, reported):
     await add(store, **state)
-    found = [check for check in await survey(store, NOW) if check.verdict is Verdict.NOTE]
+    found = [check for check in await survey(store, NOW) if check.verdict is CheckStatus.NOTE]
     assert [check.name for check in found] == [name]
-    assert told in found[0].detail
+    assert reported in found[0].detail
 
 
-async def test_the_survey_of_healthy_sources_is_well(store):
+@pytest.mark.parametrize(("days", "where"), [(30, "ahead of"), (-30, "behind")])
+async def test_c3_o4_a_clock_far_from_the_newest_data_is_reported(store, days, where):
+    source = await stored(store, last_success_at=NOW)
+    await store.record(a_success(source, started_at=NOW))
+    clock = StoreClock()
+    clock.at = NOW + timedelta(days=days)
+
+    async def notes():
+        found = await survey(store, clock.now())
+        return {check.name: check for check in found if check.verdict is CheckStatus.NOTE}
+
+    (check,) = (await notes()).values()
+    assert check.name == "clock"
+    assert f"30 days {where} the newest stored data" in check.detail
+    assert "cleanup waits for an hour after a start" in check.advice
+    await Cleanup(store, clock, Policy()).check_start()
+    assert "paused until" in (await notes())["cleanup"].detail
+
+
+async def test_the_survey_of_healthy_sources_finds_nothing(store):
     await add(store, last_polled=NOW, last_success_at=NOW, first_poll_done=True)
-    assert {check.verdict for check in await survey(store, NOW)} == {Verdict.OK}
+    assert {check.verdict for check in await survey(store, NOW)} == {CheckStatus.OK}
     assert not await has_keys(store)
 
 
 def test_the_master_key_is_checked(settings, tmp_path):
     file = tmp_path / "test.db.key"
-    assert doctor.master_key(settings, file, keys_stored=False).verdict is Verdict.OK
-    assert doctor.master_key(settings, file, keys_stored=True).verdict is Verdict.WRONG
+    assert doctor.master_key(settings, file, keys_stored=False).verdict is CheckStatus.OK
+    assert doctor.master_key(settings, file, keys_stored=True).verdict is CheckStatus.WRONG
     file.write_text("ab" * 32)
     file.chmod(0o640)
     assert doctor.master_key(settings, file, keys_stored=True).advice == f"chmod 600 {file}"
     file.chmod(0o600)
-    assert doctor.master_key(settings, file, keys_stored=True).verdict is Verdict.OK
+    assert doctor.master_key(settings, file, keys_stored=True).verdict is CheckStatus.OK
 
 
-def test_a_database_that_is_a_folder_is_wrong(settings, tmp_path):
+def test_a_database_that_is_a_folder_is_reported(settings, tmp_path):
     (tmp_path / "test.db").mkdir()
     check = doctor.database_file(settings)
     assert check is not None
-    assert check.verdict is Verdict.WRONG
+    assert check.verdict is CheckStatus.WRONG

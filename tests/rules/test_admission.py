@@ -11,12 +11,12 @@ from headwater.rules.admission import (
     Known,
     admit,
     content_hash,
-    mark,
-    sift,
+    hash_prefix,
+    new_by_date,
     timestamp,
 )
 from tests.factories import CREATED_AT, FEED_URL, NOW, a_policy, a_source, a_subject, an_entry
-from tests.rules.polling import LATER, known_from, skips, succeed, unchanged
+from tests.rules.poll_outcomes import LATER, known_from, skips, succeed, unchanged
 
 POLICY = a_policy()
 MILLISECOND = timedelta(milliseconds=1)
@@ -32,11 +32,11 @@ def test_d1_the_hash_is_sha_256_of_the_body_in_utf_8():
     assert post.content_hash == hashlib.sha256(b"Breaking news link").hexdigest()
 
 
-def test_d1_a_body_that_was_ever_stored_is_skipped_also_by_its_short_mark():
+def test_d1_a_stored_body_is_skipped_also_by_its_short_hash():
     entry = an_entry(published_at=None)
     digest = content_hash(entry.body)
-    assert len(mark(digest)) == 32  # 16 bytes
-    known = Known(marks=frozenset({mark(digest)}))
+    assert len(hash_prefix(digest)) == 32  # 16 bytes
+    known = Known(hash_prefixes=frozenset({hash_prefix(digest)}))
     assert skips(a_source(), entry, known=known) == {SkipReason.DUPLICATE: 1}
 
 
@@ -45,6 +45,11 @@ def test_d1_the_same_body_twice_in_one_feed_is_one_post():
     outcome = succeed(a_source(), *twins)
     assert [post.title for post in outcome.posts] == ["The a title"]
     assert outcome.skipped == {SkipReason.DUPLICATE: 1}
+
+
+def test_e3_a_post_keeps_the_conversation_of_its_entry():
+    (post,) = succeed(a_source(), an_entry(conversation_id="7")).posts
+    assert post.conversation_id == "7"
 
 
 def test_p8_an_edited_entry_with_a_later_date_is_a_new_post():
@@ -64,7 +69,7 @@ def test_p8_an_edited_entry_with_a_later_date_is_a_new_post():
         (31 * DAY, 30, SkipReason.TOO_OLD),
     ],
 )
-def test_d2_posts_older_than_the_podcasts_else_the_configured_limit_are_skipped(
+def test_d2_posts_older_than_the_limit_of_podcast_or_configuration_are_skipped(
     age, own_days, reason
 ):
     source = a_source(first_poll_done=True)
@@ -89,7 +94,7 @@ def test_d2_undated_posts_are_never_too_old():
         (None, False, False, None),
     ],
 )
-def test_d3_only_a_first_poll_skips_what_was_published_before_the_source_existed(
+def test_d3_only_a_first_poll_skips_entries_older_than_the_source(
     date, first_poll_done, include_history, reason
 ):
     source = a_source(first_poll_done=first_poll_done, include_history=include_history)
@@ -108,18 +113,20 @@ SEED_CREATED_AT = datetime(2026, 2, 17, 10, 0, tzinfo=UTC)
         (None, True),
     ],
 )
-def test_d3_the_examples_of_the_brief_hold_with_and_without_jitter(last_polled, published, stored):
+def test_d3_the_examples_of_the_specification_hold_with_and_without_jitter(
+    last_polled, published, stored
+):
     source = a_source(created_at=SEED_CREATED_AT, last_polled=last_polled)
     assert len(succeed(source, an_entry(published_at=published), now=LATER).posts) == stored
 
 
-def test_d3_a_later_poll_goes_by_the_age_limit_alone():
+def test_d3_a_later_poll_applies_the_age_limit_only():
     source = a_source(created_at=SEED_CREATED_AT, last_polled=NOW, first_poll_done=True)
     entry = an_entry(published_at=datetime(2026, 2, 16, 8, 0, tzinfo=UTC))
     assert len(succeed(source, entry, now=LATER).posts) == 1
 
 
-def test_d3_an_empty_first_poll_was_the_first_poll():
+def test_d3_an_empty_first_poll_counts_as_the_first_poll():
     for first in (succeed(a_source()), unchanged(a_source())):
         old = an_entry(published_at=CREATED_AT - HOUR)
         assert len(succeed(first.source, old, now=LATER).posts) == 1
@@ -129,9 +136,9 @@ def test_r5_an_entry_without_any_text_is_skipped_as_empty():
     assert skips(a_source(), an_entry(body="")) == {SkipReason.EMPTY: 1}
 
 
-def test_an_entry_counts_under_the_first_reason_that_fits():
+def test_an_entry_counts_under_the_first_matching_reason():
     ancient: dict[str, Any] = {"published_at": NOW - 30 * DAY}
-    known = Known(marks=frozenset({mark(content_hash("Old."))}))
+    known = Known(hash_prefixes=frozenset({hash_prefix(content_hash("Old."))}))
     seen, first = a_source(last_seen_id=timestamp(NOW)), a_source()
     assert skips(seen, an_entry(body="Old.", **ancient), known=known) == {
         SkipReason.ALREADY_SEEN: 1
@@ -142,7 +149,7 @@ def test_an_entry_counts_under_the_first_reason_that_fits():
     assert skips(first, early) == {SkipReason.BEFORE_CREATION: 1}
 
 
-# Bodies that entries share (R5): the reader put the title in front
+# bodies that entries share (R5): the parser has put the title in front
 
 
 def titled(name, **changes):
@@ -152,10 +159,8 @@ def titled(name, **changes):
 
 def test_r5_entries_that_share_a_body_but_not_their_link_are_different_posts():
     outcome = succeed(a_source(), titled("a"), titled("b"))
-    assert [post.body for post in outcome.posts] == [
-        "The a title Comments",
-        "The b title Comments",
-    ]
+    bodies = {post.body for post in outcome.posts}
+    assert bodies == {"The a title Comments", "The b title Comments"}
 
 
 def test_r5_such_an_entry_is_a_duplicate_if_its_hash_was_stored():
@@ -180,7 +185,7 @@ def test_r5_the_plain_hash_at_another_link_is_another_post():
     assert len(succeed(first.source, b, known=known_from(first.posts)).posts) == 1
 
 
-def test_r5_an_undated_entry_left_alone_again_is_still_the_same_post():
+def test_r5_an_undated_entry_that_becomes_unique_again_is_the_same_post():
     first = succeed(a_source(), titled("a", published_at=None), titled("b", published_at=None))
     alone = an_entry("b", published_at=None, body="Comments")
     second = succeed(first.source, alone, known=known_from(first.posts))
@@ -190,15 +195,15 @@ def test_r5_an_undated_entry_left_alone_again_is_still_the_same_post():
 # The posts themselves (R7)
 
 
-def test_r7_every_new_entry_is_a_post_of_its_own_also_on_nitter():
+def test_r7_every_new_entry_is_a_separate_post_also_on_nitter():
     source = a_source(url="https://nitter.net/name/rss")
     entries = [an_entry(str(n), author="@name") for n in range(5)]
     posts = succeed(source, *entries).posts
-    assert [post.title for post in posts] == [entry.title for entry in entries]
+    assert {post.title for post in posts} == {entry.title for entry in entries}
     assert len({post.id for post in posts}) == 5
 
 
-def test_r7_a_post_is_its_entry_with_a_hash_and_a_moment():
+def test_r7_a_post_is_its_entry_with_a_hash_and_a_time():
     entry = an_entry(published_at=NOW - HOUR + timedelta(microseconds=1234))
     (post,) = succeed(a_source(), entry).posts
     assert (post.title, post.body, post.url, post.author) == (
@@ -217,11 +222,11 @@ def test_r5_a_post_without_a_link_points_to_its_source():
     assert post.url == FEED_URL
 
 
-def test_the_verdict_on_every_candidate_is_told_in_order():
+def test_the_verdict_on_every_candidate_is_reported_in_order():
     entries = [an_entry("a"), an_entry("b", body=""), an_entry("c", published_at=NOW - 9 * DAY)]
-    sifted = sift(a_source(), entries, NOW, POLICY)
+    sifted = new_by_date(a_source(), entries, NOW, POLICY)
     admission = admit(a_subject(), sifted, Known(), NOW, POLICY)
-    assert admission.verdicts == (
+    assert admission.decisions == (
         (entries[0], None),
         (entries[1], SkipReason.EMPTY),
         (entries[2], SkipReason.TOO_OLD),

@@ -1,4 +1,4 @@
-"""What is new by its date (R2), and what counts as seen afterwards (R3)."""
+"""Which entries are new by date (R2), and what counts as seen afterwards (R3)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,12 +8,12 @@ import pytest
 from headwater.model import SkipReason, SourceType
 from headwater.rules.admission import (
     last_seen,
+    new_by_date,
     seen_until,
-    sift,
     timestamp,
 )
 from tests.factories import CREATED_AT, NOW, a_policy, a_source, an_entry
-from tests.rules.polling import LATER, known_from, skips, succeed
+from tests.rules.poll_outcomes import LATER, known_from, skips, succeed
 
 POLICY = a_policy()
 SEEN_AT = datetime(2026, 2, 16, 8, 0, tzinfo=UTC)
@@ -44,40 +44,40 @@ def polled(**changes):
     ],
 )
 def test_r2_entries_later_than_last_seen_or_without_a_date_are_considered(date, new):
-    sifted = sift(polled(), [an_entry(published_at=date)], NOW, POLICY)
+    sifted = new_by_date(polled(), [an_entry(published_at=date)], NOW, POLICY)
     assert len(sifted.candidates) == new
     assert sifted.already_seen == (not new)
 
 
-def test_r2_before_anything_was_seen_everything_is_considered():
+def test_r2_before_the_first_poll_everything_is_considered():
     entries = [an_entry(str(n), published_at=NOW - n * DAY) for n in range(9)]
-    assert len(sift(a_source(), entries, NOW, POLICY).candidates) == 9
+    assert len(new_by_date(a_source(), entries, NOW, POLICY).candidates) == 9
 
 
-def test_r2_no_new_entries_means_no_posts_and_a_poll_nevertheless():
+def test_r2_without_new_entries_a_poll_succeeds_without_posts():
     outcome = succeed(polled(), an_entry(published_at=SEEN_AT - HOUR))
     assert outcome.posts == ()
     assert outcome.skipped == {SkipReason.ALREADY_SEEN: 1}
     assert outcome.source.last_polled == NOW
 
 
-def test_r2_a_moment_in_any_zone_is_the_same_moment():
+def test_r2_equal_times_in_different_zones_are_equal():
     assert seen_until(polled()) == SEEN_AT
     assert seen_until(a_source(last_seen_id="2026-02-16T09:00:00+01:00")) == SEEN_AT
     assert seen_until(a_source(last_seen_id="2026-02-16T08:00:00")) == SEEN_AT
 
 
-def test_r2_a_last_seen_id_that_is_no_moment_counts_as_nothing_seen():
+def test_r2_an_invalid_last_seen_id_counts_as_nothing_seen():
     source = a_source(first_poll_done=True, last_seen_id="yesterday")
     assert len(succeed(source, an_entry()).posts) == 1
 
 
-def test_x2_the_id_of_an_x_source_is_never_taken_for_a_moment():
+def test_x2_the_id_of_an_x_source_is_never_taken_for_a_time():
     source = a_source(type=SourceType.TWITTER, url="@name", last_seen_id="2026")
     assert seen_until(source) is None
 
 
-def test_r2_on_a_date_only_feed_an_entry_of_the_last_day_is_new_if_it_was_not_there_before():
+def test_r2_on_a_date_only_feed_a_new_entry_of_the_last_day_is_new():
     midnight = datetime(2026, 2, 17, tzinfo=UTC)
     morning = an_entry("morning", published_at=midnight)
     evening = an_entry("evening", published_at=midnight)
@@ -89,7 +89,7 @@ def test_r2_on_a_date_only_feed_an_entry_of_the_last_day_is_new_if_it_was_not_th
     assert third.skipped == {SkipReason.ALREADY_SEEN: 2}
 
 
-def test_r2_where_no_key_is_remembered_later_than_is_strict():
+def test_r2_without_remembered_keys_only_later_dates_are_new():
     source = polled(seen_keys=())
     assert skips(source, an_entry(published_at=SEEN_AT)) == {SkipReason.ALREADY_SEEN: 1}
 
@@ -112,10 +112,10 @@ def test_r2_an_edited_entry_of_the_last_seen_date_is_not_new():
         ({"id": None, "url": None}, {"id": None, "url": None, "body": "Other."}, False),
     ],
 )
-def test_r2_an_entry_is_known_by_its_id_else_its_link_else_its_hash(before, after, same):
+def test_r2_an_entry_is_identified_by_its_id_else_its_link_else_its_hash(before, after, same):
     day: dict[str, Any] = {"published_at": SEEN_AT}
     source = succeed(a_source(first_poll_done=True), an_entry(**before, **day)).source
-    sifted = sift(source, [an_entry(**after, **day)], NOW, POLICY)
+    sifted = new_by_date(source, [an_entry(**after, **day)], NOW, POLICY)
     assert sifted.already_seen == same
 
 
@@ -128,7 +128,7 @@ def test_r2_only_the_keys_of_the_last_date_are_remembered():
     assert not set(first.seen_keys) & set(second.seen_keys)
 
 
-def test_r2_thousands_of_entries_of_one_date_are_bounded_and_then_strict():
+def test_r2_remembered_keys_of_one_date_are_bounded():
     entries = [an_entry(str(n), published_at=SEEN_AT) for n in range(6000)]
     source = succeed(a_source(first_poll_done=True), *entries).source
     assert source.seen_keys == ()
@@ -160,7 +160,7 @@ def test_r3_last_seen_does_not_go_back_when_a_feed_loses_entries(dates):
     assert last_seen(polled(seen_keys=("k",)), entries, NOW) == (SEEN_ID, ("k",))
 
 
-def test_r3_the_history_that_a_first_poll_skipped_stays_out_of_the_second():
+def test_r3_history_skipped_by_a_first_poll_is_not_admitted_by_the_second():
     old = [an_entry(str(n), published_at=CREATED_AT - n * HOUR) for n in range(1, 9)]
     first = succeed(a_source(), *old)
     assert first.skipped == {SkipReason.BEFORE_CREATION: 8}
@@ -168,7 +168,7 @@ def test_r3_the_history_that_a_first_poll_skipped_stays_out_of_the_second():
     assert second.skipped == {SkipReason.ALREADY_SEEN: 8}
 
 
-def test_r3_one_entry_dated_2099_silences_nobody():
+def test_r3_one_entry_dated_2099_does_not_silence_the_source():
     future = an_entry("future", published_at=Y2099)
     first = succeed(a_source(first_poll_done=True), future, an_entry("today"))
     assert len(first.posts) == 2
@@ -178,7 +178,7 @@ def test_r3_one_entry_dated_2099_silences_nobody():
     assert second.skipped == {SkipReason.DUPLICATE: 1}
 
 
-def test_o4_a_last_seen_date_from_a_clock_that_ran_ahead_silences_nobody():
+def test_o4_a_last_seen_date_from_a_fast_clock_does_not_silence_the_source():
     ahead = succeed(a_source(), an_entry("early", published_at=NOW + DAY), now=NOW + 300 * DAY)
     assert seen_until(ahead.source) == NOW + DAY
     back = succeed(ahead.source, an_entry("news", published_at=NOW))
@@ -195,5 +195,5 @@ def test_o4_a_last_seen_date_from_a_clock_that_ran_ahead_silences_nobody():
         (datetime.fromisoformat("2026-02-16T09:30:00+01:30"), "2026-02-16T08:00:00.000Z"),
     ],
 )
-def test_moments_are_kept_as_they_are_served(moment, text):
+def test_times_are_stored_in_the_format_of_the_api(moment, text):
     assert timestamp(moment) == text

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.model import LateKeys, SkipReason
 from tests.factories import NOW, a_policy, a_source, an_entry
-from tests.rules.polling import known_from, succeed
+from tests.rules.poll_outcomes import known_from, succeed
 
 HOUR = timedelta(hours=1)
 SECOND_POLL = NOW + HOUR
@@ -15,12 +15,12 @@ THIRD_POLL = NOW + 2 * HOUR
 
 
 def planet(**changes):
-    """A source after a poll that saw one entry dated NOW, with late entries of two days on."""
+    """A source after a poll with one entry dated NOW, with two days of late entries enabled."""
     return succeed(a_source(late_entry_hours=48, **changes), an_entry("newest"))
 
 
 def keys_of(outcome):
-    """What the store would remember of a poll's keys."""
+    """The keys that the store would remember from a poll."""
     assert outcome.late_keys is not None
     return outcome.late_keys.remember
 
@@ -32,14 +32,14 @@ def late(name, age, **changes):
 @pytest.mark.parametrize(
     ("age", "stored"), [(HOUR, 1), (48 * HOUR, 1), (48 * HOUR + timedelta(milliseconds=1), 0)]
 )
-def test_r8_an_entry_dated_a_little_before_last_seen_is_new_if_its_key_is(age, stored):
+def test_r8_an_entry_dated_slightly_before_last_seen_is_new_if_its_key_is(age, stored):
     first = planet()
     known = known_from(first.posts, keys_of(first))
     second = succeed(first.source, late("late", age), now=SECOND_POLL, known=known)
     assert len(second.posts) == stored
 
 
-def test_r8_a_key_that_was_seen_before_is_not_new_whatever_became_of_its_body():
+def test_r8_a_known_key_is_not_new_whatever_its_body():
     first = planet()
     known = known_from(first.posts, keys_of(first))
     edited = an_entry("newest", body="Corrected.", published_at=NOW - HOUR)
@@ -58,7 +58,7 @@ def test_r8_a_late_entry_is_stored_once():
     assert third.skipped == {SkipReason.ALREADY_SEEN: 1}
 
 
-def test_r8_switching_it_on_first_remembers_what_is_there_and_stores_nothing():
+def test_r8_enabling_it_first_stores_keys_and_no_posts():
     before = succeed(a_source(), an_entry("newest"))
     assert before.late_keys is None
     source = replace(before.source, late_entry_hours=48)
@@ -72,7 +72,7 @@ def test_r8_switching_it_on_first_remembers_what_is_there_and_stores_nothing():
     assert [post.title for post in third.posts] == ["The three title"]
 
 
-def test_r8_it_is_off_unless_it_is_set():
+def test_r8_it_is_off_by_default():
     first = succeed(a_source(), an_entry("newest"))
     second = succeed(first.source, late("late", HOUR), now=SECOND_POLL)
     assert second.skipped == {SkipReason.ALREADY_SEEN: 1}
@@ -82,7 +82,7 @@ def test_r8_it_is_off_unless_it_is_set():
 @pytest.mark.parametrize(
     ("own", "configured", "remembered"), [(None, 48, True), (0, 48, False), (48, 0, True)]
 )
-def test_r8_the_sources_own_hours_beat_the_configured_ones_also_when_they_are_zero(
+def test_r8_the_hours_of_the_source_override_the_configuration_even_if_zero(
     own, configured, remembered
 ):
     policy = a_policy(late_entry_hours=configured)
@@ -91,7 +91,7 @@ def test_r8_the_sources_own_hours_beat_the_configured_ones_also_when_they_are_ze
     assert outcome.source.late_keys_kept is remembered
 
 
-def test_r8_a_late_entry_still_has_to_be_young_enough():
+def test_r8_the_age_limit_applies_to_late_entries():
     first = succeed(a_source(late_entry_hours=1000), an_entry("newest"))
     known = known_from(first.posts, keys_of(first))
     second = succeed(first.source, late("late", 200 * HOUR), now=SECOND_POLL, known=known)
@@ -113,7 +113,7 @@ def test_r8_late_entries_do_not_move_last_seen_back():
     assert second.source.last_seen_id == first.source.last_seen_id
 
 
-def test_r8_switched_off_and_on_again_it_begins_anew():
+def test_r8_disabled_and_enabled_again_it_starts_anew():
     first = planet()
     off = succeed(replace(first.source, late_entry_hours=0), an_entry("newest"), now=SECOND_POLL)
     assert off.late_keys == LateKeys(forget_all=True)

@@ -1,4 +1,4 @@
-"""What holds for every feed, whatever is in it."""
+"""Properties that hold for every feed."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -12,15 +12,15 @@ from headwater.rules.admission import (
     admit,
     content_hash,
     entry_date,
+    hash_prefix,
     last_seen,
-    mark,
+    new_by_date,
     seen_until,
-    sift,
     timed_id,
     timestamp,
 )
 from tests.factories import CREATED_AT, NOW, a_policy, a_source, a_subject, an_entry
-from tests.rules.polling import known_from, succeed
+from tests.rules.poll_outcomes import known_from, succeed
 
 POLICY = a_policy()
 MINUTE = timedelta(minutes=1)
@@ -50,7 +50,7 @@ def feed_entries(draw):
 
 @st.composite
 def sources(draw):
-    """A source somewhere in its life, always created before NOW."""
+    """A source in any state, always created before NOW."""
     return a_source(
         created_at=draw(instants.filter(lambda moment: moment <= NOW) | st.just(CREATED_AT)),
         first_poll_done=draw(st.booleans()),
@@ -67,8 +67,8 @@ feeds = st.lists(feed_entries(), max_size=8)
 
 @given(sources(), feeds, st.sets(few), st.none() | st.integers(1, 30))
 def test_every_entry_becomes_a_post_or_is_skipped_for_one_reason(source, feed, stored, days):
-    known = Known(marks=frozenset(mark(content_hash(body)) for body in stored))
-    sifted = sift(source, feed, NOW, POLICY)
+    known = Known(hash_prefixes=frozenset(hash_prefix(content_hash(body)) for body in stored))
+    sifted = new_by_date(source, feed, NOW, POLICY)
     subject = a_subject(source, max_article_age_days=days)
     admission = admit(subject, sifted, known, NOW, POLICY)
     assert len(admission.posts) + sum(admission.skipped.values()) == len(feed)
@@ -77,18 +77,18 @@ def test_every_entry_becomes_a_post_or_is_skipped_for_one_reason(source, feed, s
 
 @given(sources(), feeds, st.sets(few))
 def test_d1_no_two_posts_share_a_hash_and_none_was_known(source, feed, stored):
-    known = Known(marks=frozenset(mark(content_hash(body)) for body in stored))
+    known = Known(hash_prefixes=frozenset(hash_prefix(content_hash(body)) for body in stored))
     outcome = succeed(source, *feed, known=known)
     hashes = [post.content_hash for post in outcome.posts]
     assert len(set(hashes)) == len(hashes)
-    assert not {mark(digest) for digest in hashes} & known.marks
+    assert not {hash_prefix(digest) for digest in hashes} & known.hash_prefixes
     assert all(post.content_hash == content_hash(post.body) for post in outcome.posts)
     assert all(post.body for post in outcome.posts)
 
 
 @given(sources(), feeds)
-def test_d1_every_hash_that_decides_is_asked_for_beforehand(source, feed):
-    sifted = sift(source, feed, NOW, POLICY)
+def test_d1_every_deciding_hash_is_looked_up_beforehand(source, feed):
+    sifted = new_by_date(source, feed, NOW, POLICY)
     outcome = succeed(source, *feed)
     assert {post.content_hash for post in outcome.posts} <= set(sifted.hashes)
 
@@ -105,7 +105,7 @@ def test_a_second_poll_of_the_same_feed_stores_nothing(source, feed, minutes, wh
 
 
 @given(sources(), feeds, feeds, st.integers(-20_000, 20_000))
-def test_r3_last_seen_is_never_later_than_now_and_only_a_wrong_clock_takes_it_back(
+def test_r3_last_seen_is_never_in_the_future_and_only_a_wrong_clock_moves_it_back(
     source, feed, next_feed, minutes
 ):
     first = succeed(source, *feed).source
@@ -127,13 +127,13 @@ def test_r2_the_keys_beside_last_seen_are_those_of_its_entries(source, feed):
     assert len(keys) <= len(source.seen_keys) + len(at_newest)
     remembered = a_source(last_seen_id=seen_id, seen_keys=keys)
     if newest is not None and newest <= NOW:
-        assert sift(remembered, at_newest, NOW, POLICY).candidates == ()
+        assert new_by_date(remembered, at_newest, NOW, POLICY).candidates == ()
 
 
 @settings(max_examples=60)
 @given(st.lists(st.lists(st.integers(0, 29), max_size=4), min_size=1, max_size=8), st.booleans())
-def test_nothing_that_a_growing_feed_publishes_is_lost_or_stored_twice(polls, date_only):
-    """Each poll comes 30 minutes after the last and finds what was published in between."""
+def test_no_entry_of_a_growing_feed_is_lost_or_stored_twice(polls, date_only):
+    """Each poll is 30 minutes after the last and finds the entries published in between."""
     source = succeed(a_source(created_at=NOW), now=NOW).source
     feed, stored = list[Entry](), list[Post]()
     for number, minutes in enumerate(polls):
@@ -150,7 +150,7 @@ def test_nothing_that_a_growing_feed_publishes_is_lost_or_stored_twice(polls, da
 
 
 @given(st.lists(st.integers(0, 2**42), min_size=2, max_size=20), st.text())
-def test_ids_are_uuids_that_sort_by_their_moment(millis, part):
+def test_ids_are_uuids_that_sort_by_time(millis, part):
     moments = [datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=n) for n in millis]
     made = [(moment, timed_id(moment, part, str(n))) for n, moment in enumerate(moments)]
     assert all(str(uuid.UUID(id_)) == id_ for _, id_ in made)
@@ -159,19 +159,19 @@ def test_ids_are_uuids_that_sort_by_their_moment(millis, part):
     assert by_id == sorted(moments)
 
 
-def test_ids_keep_moments_apart_that_floating_point_would_blur():
+def test_ids_distinguish_times_that_floating_point_would_round():
     start = datetime(2039, 2, 17, tzinfo=UTC)
     moments = [start + timedelta(milliseconds=n) for n in range(3000)]
     ids = [timed_id(moment, "same") for moment in moments]
     assert ids == sorted(set(ids))
 
 
-def test_ids_follow_from_their_parts():
+def test_ids_are_derived_from_their_parts():
     assert timed_id(NOW, "a", "b") == timed_id(NOW, "a", "b")
     assert timed_id(NOW, "a", "b") != timed_id(NOW, "a", "c")
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_r3_every_date_survives_being_kept_as_last_seen(moment):
+def test_r3_every_date_survives_a_round_trip_as_last_seen(moment):
     kept = seen_until(a_source(last_seen_id=timestamp(moment)))
     assert kept == moment.replace(microsecond=moment.microsecond // 1000 * 1000)

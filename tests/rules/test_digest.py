@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from headwater.model import SourceType
 from headwater.rules.admission import content_hash
 from headwater.rules.digest import (
-    MOST_CHARACTERS,
-    MOST_POSTS,
+    MAX_CHARACTERS,
+    MAX_POSTS,
     articles_from,
+    digest_sizes,
     is_aggregating,
-    portion_sizes,
 )
 from tests.factories import NOW, a_policy, a_post, a_source
 
@@ -48,7 +48,7 @@ def digest_of(*posts, source=NITTER):
         (SourceType.RSS, "no url at all", None, False),
     ],
 )
-def test_a1_the_sources_wish_counts_else_its_type_and_host(type_, url, wish, aggregates):
+def test_a1_the_setting_of_the_source_counts_else_its_type_and_host(type_, url, wish, aggregates):
     assert is_aggregating(a_source(type=type_, url=url, aggregate=wish), POLICY) is aggregates
 
 
@@ -111,7 +111,7 @@ def test_a2_the_host_of_an_x_source_is_x():
     assert digest_of(*posts, source=source).title.startswith("Posts from x.com — ")
 
 
-def test_a2_undated_posts_stand_where_they_were_stored_and_have_no_header():
+def test_a2_undated_posts_are_ordered_by_storage_and_have_no_header():
     article = digest_of(
         a_post("third", published_at=MORNING + 2 * HOUR),
         a_post("second", published_at=None, created_at=MORNING + HOUR),
@@ -138,7 +138,7 @@ def test_a2_a_header_is_in_utc_and_whole_seconds():
 
 
 @pytest.mark.parametrize("source", [NITTER, a_source(), a_source(aggregate=True)])
-def test_a2_a_single_post_is_an_article_of_its_own(source):
+def test_a2_a_single_post_becomes_a_separate_article(source):
     post = a_post()
     article = digest_of(post, source=source)
     assert (article.title, article.body, article.url) == (post.title, post.body, post.url)
@@ -179,7 +179,7 @@ posts = st.lists(
 
 
 @given(posts, st.randoms(use_true_random=False))
-def test_a3_the_order_in_which_posts_come_makes_no_other_digest(stored, rng):
+def test_a3_the_order_of_the_posts_does_not_change_the_digest(stored, rng):
     shuffled = list(stored)
     rng.shuffle(shuffled)
     assert digest_of(*stored) == digest_of(*shuffled)
@@ -193,7 +193,7 @@ def test_a2_every_post_is_linked_exactly_once(stored, wish):
     assert len(articles) == (1 if wish else len(stored))
 
 
-def test_a2_an_article_of_one_post_has_an_id_of_its_own():
+def test_a2_an_article_of_one_post_has_a_different_id():
     post = a_post("only")
     (article,) = articles_from(a_source(aggregate=False), [post], NOW, a_policy())
     assert article.id != post.id
@@ -205,27 +205,27 @@ def test_a2_an_article_of_one_post_has_an_id_of_its_own():
     [
         ([], []),
         ([0], [1]),
-        ([1] * MOST_POSTS, [MOST_POSTS]),
-        ([1] * (MOST_POSTS + 1), [MOST_POSTS, 1]),
-        ([MOST_CHARACTERS // 2, MOST_CHARACTERS // 2], [2]),
-        ([MOST_CHARACTERS // 2, MOST_CHARACTERS // 2, 1], [2, 1]),
-        ([1, 5 * MOST_CHARACTERS, 1, 1], [1, 1, 2]),
+        ([1] * MAX_POSTS, [MAX_POSTS]),
+        ([1] * (MAX_POSTS + 1), [MAX_POSTS, 1]),
+        ([MAX_CHARACTERS // 2, MAX_CHARACTERS // 2], [2]),
+        ([MAX_CHARACTERS // 2, MAX_CHARACTERS // 2, 1], [2, 1]),
+        ([1, 5 * MAX_CHARACTERS, 1, 1], [1, 1, 2]),
     ],
 )
-def test_a2_a_digest_has_bounds(lengths, sizes):
-    assert list(portion_sizes(lengths)) == sizes
+def test_a2_the_size_of_a_digest_is_bounded(lengths, sizes):
+    assert list(digest_sizes(lengths)) == sizes
 
 
-def test_a2_what_is_too_much_for_one_digest_goes_on_in_the_next_oldest_first():
-    posts = [a_post(str(n), published_at=MORNING + n * HOUR) for n in range(MOST_POSTS + 3)]
+def test_a2_posts_beyond_the_bound_continue_in_the_next_digest_oldest_first():
+    posts = [a_post(str(n), published_at=MORNING + n * HOUR) for n in range(MAX_POSTS + 3)]
     first, second = articles_from(NITTER, posts[::-1], NOW, POLICY)
-    assert first.post_ids == tuple(post.id for post in posts[:MOST_POSTS])
-    assert second.post_ids == tuple(post.id for post in posts[MOST_POSTS:])
+    assert first.post_ids == tuple(post.id for post in posts[:MAX_POSTS])
+    assert second.post_ids == tuple(post.id for post in posts[MAX_POSTS:])
     assert first.id != second.id
 
 
-def test_a2_a_post_that_is_left_over_is_an_article_of_its_own():
-    posts = [a_post(str(n), published_at=MORNING + n * HOUR) for n in range(MOST_POSTS + 1)]
+def test_a2_a_single_remaining_post_becomes_a_separate_article():
+    posts = [a_post(str(n), published_at=MORNING + n * HOUR) for n in range(MAX_POSTS + 1)]
     _, alone = articles_from(NITTER, posts, NOW, POLICY)
     assert alone.post_ids == (posts[-1].id,)
     assert (alone.title, alone.body) == (posts[-1].title, posts[-1].body)

@@ -11,12 +11,13 @@ from headwater.model import Hold, HostState, SourceType
 from headwater.rules.explanation import LaneNow, explain, next_poll_at
 from headwater.rules.policy import HostOverride
 from headwater.rules.schedule import due_at
+from headwater.source_settings import FullText
 from tests.factories import NOW, a_policy, a_source
 
 POLICY = a_policy()
 FREE = HostState("feeds.example.org")
 MINUTE = timedelta(minutes=1)
-PROBES = "only probes and what is asked for by hand are polled"
+PROBES = "only probes and manual polls run"
 
 
 def held(minutes):
@@ -93,7 +94,7 @@ def test_a_failing_source_is_explained_by_its_backoff():
     assert steps["due"].at == NOW + timedelta(hours=24)
 
 
-def test_a_hold_is_explained_by_what_the_host_answered():
+def test_a_hold_is_explained_by_the_response_of_the_host():
     steps = steps_of(a_source(last_polled=NOW), replace(FREE, hold=held(90)))
     assert steps["hold"].at == NOW + 90 * MINUTE
     assert "429" in steps["hold"].detail
@@ -103,27 +104,27 @@ def test_a_hold_is_explained_by_what_the_host_answered():
 def test_a_disabled_source_is_explained_by_its_reason():
     reason = "Auto-disabled after 5 consecutive 404 errors"
     assert reason in steps_of(a_source(enabled=False, disabled_reason=reason))["disabled"].detail
-    assert "person" in steps_of(a_source(enabled=False))["disabled"].detail
+    assert "by a user" in steps_of(a_source(enabled=False))["disabled"].detail
 
 
-def test_s4_a_disabled_source_that_is_polled_by_hand_is_explained_by_the_request():
+def test_s4_a_disabled_source_that_is_polled_manually_is_explained_by_the_request():
     steps = steps_of(a_source(enabled=False, requested_at=NOW))
     assert steps["requested"].at == NOW
 
 
-def test_a_source_before_first_contact_is_told_what_it_waits_for():
+def test_a_source_before_first_contact_is_explained():
     steps = steps_of(a_source())
     assert "first contact" in steps
     assert "due" not in steps
 
 
-def test_p6_an_invented_poll_is_not_told_as_one():
+def test_p6_a_synthetic_last_poll_is_not_explained_as_a_poll():
     explanation = explain(a_source(last_polled=NOW), FREE, NOW, POLICY, polled=False)
     assert [step.what for step in explanation.steps] == ["interval", "first contact", "due", "lane"]
     assert explanation.steps[1].at == NOW
 
 
-def test_one_failure_is_told_in_the_singular():
+def test_one_failure_is_reported_in_the_singular():
     steps = steps_of(a_source(last_polled=NOW, consecutive_failures=1))
     assert steps["backoff"].detail == "failed once: 30 min doubled is 1 h, at most 1 d"
 
@@ -133,7 +134,7 @@ def test_x1_a_missing_key_is_a_step():
     assert ("API key", "none; store one") in [(s.what, s.detail) for s in explanation.steps]
 
 
-def test_p2_the_lane_tells_its_delay_and_where_that_comes_from():
+def test_p2_the_lane_reports_its_delay_and_its_origin():
     policy = a_policy(
         host_overrides={"feeds.example.org": HostOverride(poll_delay_seconds=3)},
         type_delay_seconds={SourceType.RSS: 1},
@@ -143,7 +144,7 @@ def test_p2_the_lane_tells_its_delay_and_where_that_comes_from():
     assert "host-overrides" in detail
 
 
-def test_p4_the_null_lane_is_told_as_such():
+def test_p4_the_null_lane_is_reported_as_such():
     policy = a_policy(type_delay_seconds={SourceType.RSS: 9})
     detail = steps_of(a_source(url="no url at all", last_polled=NOW), policy=policy)["lane"].detail
     assert "null lane" in detail
@@ -173,33 +174,53 @@ def steps_now(lane, **changes):
         (LaneNow(in_flight=True, polling=True), "in flight", "it is being polled right now"),
     ],
 )
-def test_how_the_lane_stands_is_a_step(lane, what, detail):
+def test_the_state_of_the_lane_is_a_step(lane, what, detail):
     next_at, steps = steps_now(lane)
     assert steps[what] == detail
     assert next_at == NOW + 30 * MINUTE
 
 
-def test_o2_while_an_outage_lasts_only_a_requested_poll_has_a_moment():
+def test_o2_during_an_outage_only_a_requested_poll_has_a_time():
     next_at, steps = steps_now(LaneNow(outage="DNS"))
-    assert steps["outage"] == "this machine seems cut off (DNS); " + PROBES
+    assert steps["outage"] == "this machine seems to be offline (DNS); " + PROBES
     assert next_at is None
     assert steps_now(LaneNow(outage="DNS"), requested_at=NOW)[0] == NOW
 
 
-def test_those_ahead_in_the_lane_put_the_next_poll_off_by_their_delays():
+def test_sources_ahead_in_the_lane_delay_the_next_poll():
     waiting = LaneNow(ahead=3, seconds_before=90.0)
     next_at, steps = steps_now(waiting, requested_at=NOW)
     assert next_at == NOW + timedelta(seconds=90)
     assert steps["lane position"] == "3 sources wait before it; their delays take 1 min 30 s"
 
 
-def test_a_lane_at_rest_adds_no_step():
+def test_an_idle_lane_adds_no_step():
     assert steps_now(LaneNow())[1].keys() == steps_of(a_source(last_polled=NOW)).keys()
 
 
-def test_g2_while_the_scheduler_is_paused_only_a_requested_poll_has_a_moment():
+def test_g2_while_the_scheduler_is_paused_only_a_requested_poll_has_a_time():
     paused = LaneNow(paused=True)
     assert steps_now(paused)[0] is None
-    assert "switched off" in steps_now(paused)[1]["paused"]
+    assert "paused" in steps_now(paused)[1]["paused"]
     assert steps_now(paused, requested_at=NOW)[0] == NOW
     assert steps_now(replace(paused, polling=True))[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "pending", "end"),
+    [
+        ({}, 0, "none is pending"),
+        ({}, 1, "1 is pending"),
+        ({}, 1200, "1,200 are pending"),
+        ({"enabled": False}, 2, "2 are pending until the source is enabled"),
+    ],
+)
+def test_t4_pending_pages_are_explained(changes, pending, end):
+    source = a_source(full_text=FullText.ON, **changes)
+    (step,) = (
+        step
+        for step in explain(source, FREE, NOW, POLICY, pages_pending=pending).steps
+        if step.what == "full text"
+    )
+    assert step.detail.endswith(end)
+    assert "full text" not in {step.what for step in explain(a_source(), FREE, NOW, POLICY).steps}

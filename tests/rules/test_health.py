@@ -1,4 +1,4 @@
-"""The state of a source at a glance."""
+"""The health of a source."""
 
 import pytest
 
@@ -23,5 +23,5 @@ def test_a_source_is_disabled_else_failing_else_new_else_ok(state, health):
     assert health_of(a_source(**state)) is health
 
 
-def test_p7_the_jitter_of_first_contact_makes_no_source_look_polled():
+def test_p7_the_jitter_of_first_contact_does_not_count_as_a_poll():
     assert health_of(a_source(last_polled=NOW)) is Health.NEW

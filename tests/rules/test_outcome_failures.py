@@ -1,4 +1,4 @@
-"""What a failed poll changes."""
+"""The effects of a failed poll."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +14,7 @@ from headwater.model import (
     Source,
 )
 from tests.factories import NOW, a_policy, a_source, a_subject
-from tests.rules.polling import (
+from tests.rules.poll_outcomes import (
     FAILING,
     GONE,
     LATER,
@@ -25,7 +25,7 @@ from tests.rules.polling import (
 )
 
 
-def test_f2_a_first_failure_is_counted_dated_and_told():
+def test_f2_a_first_failure_is_counted_dated_and_reported():
     source = fail(a_source(last_polled=NOW - timedelta(hours=1)), errors.TimedOut("too slow"))
     assert source.consecutive_failures == 1
     assert source.last_failure_type is FailureType.TRANSIENT
@@ -33,21 +33,21 @@ def test_f2_a_first_failure_is_counted_dated_and_told():
     assert source.failing_since == NOW
 
 
-def test_f2_the_next_failure_counts_on_and_keeps_the_beginning():
+def test_f2_the_next_failure_is_counted_and_keeps_the_first_date():
     source = fail(a_source(**FAILING), GONE)
     assert source.consecutive_failures == 4
     assert source.last_failure_type is FailureType.PERMANENT
     assert source.failing_since == FAILING["failing_since"]
 
 
-def test_s7_success_and_failure_alike_move_last_polled_and_answer_the_request():
+def test_s7_success_and_failure_move_last_polled_and_clear_the_request():
     source = a_source(last_polled=NOW - timedelta(days=1), requested_at=NOW)
     for after in (fail(source, GONE, LATER), succeed(source, now=LATER).source):
         assert after.last_polled == LATER
         assert after.requested_at is None
 
 
-def test_f2_a_failure_leaves_what_was_seen_alone():
+def test_f2_a_failure_keeps_the_seen_state():
     source = a_source(
         last_seen_id="2026-02-16T08:00:00.000Z",
         seen_keys=("a",),
@@ -63,7 +63,7 @@ def test_f2_a_failure_leaves_what_was_seen_alone():
     assert replace(after, **kept) == after
 
 
-def test_f2_the_outcome_of_a_failure_says_so():
+def test_f2_the_outcome_of_a_failure_contains_it():
     outcome = failure_of(a_subject(), GONE)
     assert outcome.kind is OutcomeKind.FAILED
     assert outcome.status == 404
@@ -104,7 +104,7 @@ def fail_often(source: Source, *kinds: int | str) -> Source:
         (["local"] * 100, None),
     ],
 )
-def test_f3_a_source_is_disabled_when_its_last_five_failures_are_all_permanent(kinds, reason):
+def test_f3_a_source_is_disabled_when_its_last_five_failures_are_permanent(kinds, reason):
     source = fail_often(a_source(), *kinds)
     assert source.disabled_reason == reason
     assert source.enabled is (reason is None)
@@ -112,7 +112,7 @@ def test_f3_a_source_is_disabled_when_its_last_five_failures_are_all_permanent(k
 
 
 @pytest.mark.parametrize(("own", "configured"), [(None, 3), (3, 5), (3, 1)])
-def test_f3_the_sources_own_limit_beats_the_configured_one(own, configured):
+def test_f3_the_limit_of_the_source_overrides_the_configuration(own, configured):
     source, policy = a_source(max_failures=own), a_policy(max_failures=configured)
     for _ in range(2):
         source = fail(source, GONE, policy=policy)
@@ -129,27 +129,27 @@ def test_f3_a_limit_of_one_disables_at_the_first_permanent_failure_only():
     assert source.disabled_reason == "Auto-disabled after 1 consecutive 404 errors"
 
 
-def test_f3_the_reason_tells_the_actual_count_when_the_limit_was_lowered_meanwhile():
+def test_f3_the_reason_reports_the_actual_count_if_the_limit_was_lowered():
     source = fail_often(a_source(max_failures=10), *[404] * 7)
     source = fail(replace(source, max_failures=2), GONE)
     assert source.disabled_reason == "Auto-disabled after 8 consecutive 404 errors"
 
 
-def test_f3_the_outcome_that_disables_tells_so_once():
+def test_f3_the_outcome_that_disables_reports_it_once():
     source = fail_often(a_source(), *[404] * 4)
     outcome = failure_of(a_subject(source), GONE)
     assert outcome.disabled
     assert not failure_of(a_subject(outcome.source), GONE).disabled
 
 
-def test_f3_a_source_that_a_person_disabled_gets_no_reason_from_manual_polls():
+def test_f3_a_source_disabled_by_a_user_gets_no_reason_from_manual_polls():
     source = fail_often(a_source(enabled=False), *[404] * 9)
     assert source.disabled_reason is None
     assert not source.enabled
     assert source.consecutive_failures == 9
 
 
-def test_f3_a_failed_manual_poll_leaves_the_reason_of_an_auto_disabled_source_alone():
+def test_f3_a_failed_manual_poll_keeps_the_reason_of_an_auto_disabled_source():
     source = fail_often(a_source(), *[404] * 5)
     again = fail(source, errors.BadStatus(500, "HTTP 500"), LATER)
     assert again.disabled_reason == "Auto-disabled after 5 consecutive 404 errors"
@@ -179,7 +179,7 @@ def test_f6_a_local_failure_moves_no_counter():
     assert after == replace(source, last_polled=LATER, requested_at=None)
 
 
-def test_f6_a_local_failure_of_a_healthy_source_leaves_it_healthy():
+def test_f6_a_local_failure_does_not_change_the_health():
     after = fail(a_source(), errors.LocalFault("no route"))
     assert after.consecutive_failures == 0
     assert after.last_error is None

@@ -1,4 +1,4 @@
-"""What it changes when a host asks to be left alone."""
+"""The effects of Retry-After and rate limits."""
 
 from datetime import timedelta
 
@@ -12,12 +12,12 @@ from headwater.model import (
     OutcomeKind,
     SourceType,
 )
-from headwater.rules.failure import classify
+from headwater.rules.failure_kinds import classify
 from headwater.rules.outcome import untouched
 from headwater.rules.policy import HoldScope, HostOverride
 from headwater.rules.politeness import lane_of
 from tests.factories import NOW, a_policy, a_source, a_subject
-from tests.rules.polling import FAILING, GONE, fail, failure_of, succeed
+from tests.rules.poll_outcomes import FAILING, GONE, fail, failure_of, succeed
 
 
 def busy(seconds: float | None, *, status: int = 429, host: str | None = None) -> Exception:
@@ -36,7 +36,7 @@ def busy(seconds: float | None, *, status: int = 429, host: str | None = None) -
         (503, 10**9, 86_400),
     ],
 )
-def test_p9_the_hosts_lane_is_held_for_as_long_as_it_asks_up_to_the_backoff_cap(
+def test_p9_the_lane_is_held_for_the_requested_time_up_to_the_backoff_cap(
     status, asked_for, seconds
 ):
     outcome = failure_of(a_subject(), busy(asked_for, status=status))
@@ -45,7 +45,7 @@ def test_p9_the_hosts_lane_is_held_for_as_long_as_it_asks_up_to_the_backoff_cap(
     assert outcome.source.hold is None
 
 
-def test_p9_a_503_that_does_not_say_how_long_holds_nothing():
+def test_p9_a_503_without_retry_after_holds_nothing():
     outcome = failure_of(a_subject(), busy(None, status=503))
     assert outcome.hold is None
     assert outcome.hold_lane is None
@@ -60,12 +60,12 @@ def test_p9_the_cap_of_a_hold_is_the_sources_backoff_cap(own, configured, hours)
 
 
 @pytest.mark.parametrize("host", ["cdn.example.net", "x.com"])
-def test_p9_the_host_that_answered_is_held_not_the_one_that_redirected(host):
+def test_p9_the_responding_host_is_held_not_the_redirecting_one(host):
     outcome = failure_of(a_subject(), busy(60, host=host))
     assert outcome.hold_lane == host
 
 
-def test_p9_hold_scope_source_narrows_the_hold_to_the_one_source():
+def test_p9_hold_scope_source_holds_only_the_source():
     policy = a_policy(
         host_overrides={"feeds.example.org": HostOverride(hold_scope=HoldScope.SOURCE)}
     )
@@ -74,14 +74,14 @@ def test_p9_hold_scope_source_narrows_the_hold_to_the_one_source():
     assert outcome.hold_lane is None
 
 
-def test_p9_the_scope_is_that_of_the_host_that_answered():
+def test_p9_the_scope_is_that_of_the_responding_host():
     narrow = {"cdn.example.net": HostOverride(hold_scope=HoldScope.SOURCE)}
     policy = a_policy(host_overrides=narrow)
     assert failure_of(a_subject(), busy(60, host="cdn.example.net"), policy=policy).source.hold
     assert failure_of(a_subject(), busy(60), policy=policy).source.hold is None
 
 
-def test_p9_x_holds_the_lane_of_the_owner_whatever_host_its_api_has():
+def test_p9_x_holds_the_lane_of_the_owner_whatever_its_api_host():
     subject = a_subject(user_id="ada", type=SourceType.TWITTER, url="@name")
     outcome = failure_of(subject, busy(900, host="api.x.com"))
     assert outcome.hold_lane == lane_of(subject.source, "ada")
@@ -94,7 +94,7 @@ def test_p9_a_hold_counts_as_a_transient_failure_too():
     assert source.permanent_failures == 0
 
 
-def test_p9_a_poll_after_a_hold_ends_it():
+def test_p9_a_successful_poll_after_a_hold_clears_it():
     held = a_source(hold=Hold(NOW, NOW - timedelta(minutes=10), "HTTP 429"))
     assert succeed(held).source.hold is None
     assert fail(held, GONE).hold is None
@@ -112,7 +112,7 @@ def test_p10_a_poll_on_hold_changes_nothing_and_is_not_recorded():
     assert failure.message.startswith("on hold until 2026-02-17T12:05:00Z")
 
 
-def test_u2_a_hold_that_others_share_names_the_host_and_not_the_url_that_was_asked():
+def test_u2_a_shared_hold_names_the_host_and_not_the_url():
     error = errors.BadStatus(429, "HTTP 429 from https://a.org/private", host="a.org")
     outcome = failure_of(a_subject(), error)
     assert outcome.hold is not None

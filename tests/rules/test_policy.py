@@ -1,4 +1,4 @@
-"""What a policy answers for a host."""
+"""The settings of a policy for a host."""
 
 import pytest
 from hypothesis import given
@@ -60,7 +60,7 @@ def test_p2_the_exact_host_wins_then_the_longest_wildcard(host, seconds):
         ("plain.example.org", HoldScope.HOST),
     ],
 )
-def test_p9_the_hold_scope_is_found_in_the_same_order_and_is_the_host_by_default(host, scope):
+def test_p9_the_hold_scope_is_found_in_the_same_order_and_defaults_to_host(host, scope):
     assert POLICY.hold_scope(host) is scope
 
 
@@ -73,7 +73,7 @@ _labels = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5)
         st.tuples(st.booleans(), _labels.map(".".join)), st.integers(0, 9), max_size=12
     ),
 )
-def test_p2_the_walk_agrees_with_trying_every_key(labels, table):
+def test_p2_the_lookup_agrees_with_trying_every_key(labels, table):
     host = ".".join(labels)
     overrides = {
         f"*.{name}" if wild else name: HostOverride(poll_delay_seconds=seconds)
@@ -95,5 +95,6 @@ def test_g1_the_defaults_are_those_of_the_specification():
     assert policy.late_entry_hours == 0
     assert policy.processed_retention_days is None
     assert policy.poll_history_days == 14
+    assert policy.daily_history_days == 400
     assert policy.type_delay_seconds == {}
     assert policy.aggregate_hosts == ("nitter.net",)

@@ -70,7 +70,7 @@ def test_s3_backoff_doubles_up_to_a_day_and_is_never_shorter_than_the_interval(
         (None, 1_000_000, 10**9, 60_000_000),
     ],
 )
-def test_s3_the_sources_own_cap_beats_the_configured_one(
+def test_s3_the_cap_of_the_source_overrides_the_configuration(
     own_hours, configured_hours, count, minutes
 ):
     source = a_source(
@@ -81,7 +81,7 @@ def test_s3_the_sources_own_cap_beats_the_configured_one(
 
 
 @given(intervals, failures, hours, st.none() | hours)
-def test_s3_the_interval_is_the_floor_and_the_cap_the_ceiling(interval, count, configured, own):
+def test_s3_the_interval_is_the_minimum_and_the_cap_the_maximum(interval, count, configured, own):
     source = a_source(
         poll_interval_minutes=interval, consecutive_failures=count, max_backoff_hours=own
     )
@@ -92,7 +92,7 @@ def test_s3_the_interval_is_the_floor_and_the_cap_the_ceiling(interval, count, c
 
 
 @given(intervals, st.integers(0, 60), st.integers(0, 60), hours)
-def test_s3_more_failures_never_shorten_the_rest(interval, fewer, more, cap):
+def test_s3_more_failures_never_shorten_the_interval(interval, fewer, more, cap):
     assume(fewer <= more)
     policy = a_policy(max_backoff_hours=cap)
     rests = [
@@ -105,7 +105,7 @@ def test_s3_more_failures_never_shorten_the_rest(interval, fewer, more, cap):
 
 
 @given(intervals, st.integers(1, 200), hours)
-def test_s3_the_formula_is_the_one_of_the_specification(interval, count, cap):
+def test_s3_the_formula_agrees_with_the_specification(interval, count, cap):
     source = a_source(poll_interval_minutes=interval, consecutive_failures=count)
     expected = max(interval, min(interval * 2**count, cap * 60))
     assert effective_interval(source, a_policy(max_backoff_hours=cap)) == expected * MINUTE
@@ -133,7 +133,7 @@ def test_s2_a_source_is_due_once_its_effective_interval_is_over(minutes_ago, cou
     assert is_due(source, NOW, POLICY) is due
 
 
-def test_s2_the_very_moment_counts():
+def test_s2_a_source_is_due_at_the_exact_end_of_its_interval():
     source = a_source(last_polled=NOW - 30 * MINUTE)
     assert is_due(source, NOW, POLICY)
     assert not is_due(source, NOW - timedelta(milliseconds=1), POLICY)
@@ -154,7 +154,7 @@ def test_s4_a_disabled_source_is_never_due_by_time(last_polled):
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("last_polled", [None, NOW - MINUTE, NOW])
 @pytest.mark.parametrize("count", [0, 12])
-def test_s9_a_requested_source_is_due_at_once_whatever_its_state(enabled, last_polled, count):
+def test_s9_a_requested_source_is_due_whatever_its_state(enabled, last_polled, count):
     source = a_source(
         enabled=enabled, last_polled=last_polled, consecutive_failures=count, requested_at=NOW
     )
@@ -162,14 +162,14 @@ def test_s9_a_requested_source_is_due_at_once_whatever_its_state(enabled, last_p
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_s9_a_request_outlives_a_clock_that_was_set_back(enabled):
+def test_s9_a_request_survives_a_clock_that_was_set_back(enabled):
     asked = NOW + timedelta(days=365)
     source = a_source(enabled=enabled, last_polled=NOW, requested_at=asked)
     assert is_due(source, NOW, POLICY)
 
 
 @given(intervals, failures, spans, spans, st.timedeltas(timedelta(0), timedelta(days=800)))
-def test_s2_what_is_due_stays_due_until_it_is_polled(interval, count, polled, asked, later):
+def test_s2_a_due_source_stays_due_until_it_is_polled(interval, count, polled, asked, later):
     source = a_source(
         poll_interval_minutes=interval, consecutive_failures=count, last_polled=NOW + polled
     )
@@ -178,7 +178,7 @@ def test_s2_what_is_due_stays_due_until_it_is_polled(interval, count, polled, as
 
 
 @given(intervals, failures, spans, spans)
-def test_s2_due_is_what_the_sum_of_stored_fields_says(interval, count, polled, asked):
+def test_s2_due_agrees_with_the_sum_of_the_stored_fields(interval, count, polled, asked):
     source = a_source(
         poll_interval_minutes=interval, consecutive_failures=count, last_polled=NOW + polled
     )
@@ -230,19 +230,19 @@ def test_p6_first_polls_are_spread_over_the_interval():
     assert min(tenths) > 50, tenths
 
 
-def test_p6_chance_is_an_argument():
+def test_p6_randomness_is_an_argument():
     source = a_source()
     assert first_contact(source, NOW, Random(1)) == first_contact(source, NOW, Random(1))
     assert first_contact(source, NOW, Random(1)) != first_contact(source, NOW, Random(2))
 
 
-def test_p6_first_contact_is_kept_in_whole_milliseconds():
+def test_p6_first_contact_is_stored_in_whole_milliseconds():
     met = first_contact(a_source(), NOW, Random(7))
     assert met.last_polled is not None
     assert met.last_polled.microsecond % 1000 == 0
 
 
-def test_p7_first_contact_is_no_poll():
+def test_p7_first_contact_does_not_count_as_a_poll():
     source = a_source()
     met = first_contact(source, NOW, Random(3))
     assert not met.first_poll_done

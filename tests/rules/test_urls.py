@@ -1,20 +1,21 @@
-"""One parse of a URL."""
+"""Parsing, normalising and masking of URLs."""
 
 import string
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import BadUrl
+from headwater.rules.url_secrets import masked
 from headwater.rules.urls import (
     follow,
     is_address,
-    masked,
     normal_host,
+    normalised_url,
     parse_url,
-    plain_spelling,
     url_host,
 )
 
@@ -36,7 +37,7 @@ from headwater.rules.urls import (
         ("https://example.org//a//b", "https://example.org//a//b"),
     ],
 )
-def test_p1_a_url_is_taken_apart_and_put_together_in_one_form(url, plain):
+def test_p1_a_url_is_parsed_and_rebuilt_in_one_form(url, plain):
     assert str(parse_url(url)) == plain
 
 
@@ -101,7 +102,7 @@ def test_n2_only_http_and_https_are_visited(url):
     ],
     ids=lambda url: ascii(url)[:40],
 )
-def test_h4_what_cannot_be_visited_is_refused_in_one_line(url):
+def test_h4_an_invalid_url_is_refused_in_one_line(url):
     with pytest.raises(BadUrl) as refused:
         parse_url(url)
     assert str(refused.value).isprintable()
@@ -142,6 +143,8 @@ def test_n4_every_spelling_of_an_address_is_that_address(host):
         ("0:0:0:0:0:0:0:1", "::1"),
         ("::FFFF:127.0.0.1", "::ffff:7f00:1"),
         ("::ffff:7f00:1", "::ffff:7f00:1"),
+        ("::ffff:0.0.0.0", "::ffff:0:0"),
+        ("::ffff:255.255.255.255", "::ffff:ffff:ffff"),
         ("fe80::1%eth0", "fe80::1"),
         ("2001:0db8:0000::0001", "2001:db8::1"),
     ],
@@ -163,7 +166,7 @@ def test_n4_ipv6_has_one_form_and_no_zone(host, normal):
         ("http://example.org%2f@127.0.0.1/", "127.0.0.1"),
     ],
 )
-def test_n4_user_info_is_never_taken_for_the_host_nor_the_host_for_user_info(url, host):
+def test_n4_user_info_and_host_are_never_confused(url, host):
     assert parse_url(url).host == host
 
 
@@ -199,7 +202,7 @@ paths = st.text(max_size=30).map(lambda text: f"/{text}")
 
 
 @given(hosts)
-def test_p1_a_normal_host_is_normal_already(host):
+def test_p1_normalising_a_host_twice_changes_nothing(host):
     try:
         normal = normal_host(host)
     except BadUrl:
@@ -249,12 +252,12 @@ def test_p4_a_url_without_a_host_has_none():
         ("?page=2", "https://example.org/a/feed?page=2"),
     ],
 )
-def test_n5_a_redirect_is_resolved_against_where_it_came_from(location, target):
+def test_n5_a_redirect_is_resolved_against_its_origin(location, target):
     assert str(follow(parse_url("https://example.org/a/feed"), location)) == target
 
 
 @pytest.mark.parametrize("location", ["ftp://example.org/", "javascript:1", "file:///etc/passwd"])
-def test_n2_a_redirect_may_not_leave_the_web(location):
+def test_n2_a_redirect_may_not_leave_http(location):
     with pytest.raises(BadUrl):
         follow(parse_url("https://example.org/"), location)
 
@@ -272,7 +275,7 @@ def test_n2_a_redirect_may_not_leave_the_web(location):
         ("https://other@example.org/b", "other"),
     ],
 )
-def test_n6_credentials_stay_with_the_origin_they_were_given_for(location, username):
+def test_n6_credentials_are_sent_to_their_origin_only(location, username):
     url = follow(parse_url("https://user:p%40ss@example.org/a"), location)
     assert url.username == username
     assert url.password == ("p@ss" if username == "user" else None)
@@ -304,15 +307,45 @@ def test_n6_credentials_stay_with_the_origin_they_were_given_for(location, usern
             "https://bridge.example/?url=https%3A%2F%2Fuser%3Apass%40example.org%2F",
             "https://bridge.example/?url=https%3A%2F%2Fexample.org%2F",
         ),
+        (
+            "https://bridge.example/?url=https%3A%2F%2Fx.example%2F%3Fapi_key%3Dabc%26n%3D2&m=1",
+            "https://bridge.example/?url=https%3A%2F%2Fx.example%2F%3Fapi_key%3D***%26n%3D2&m=1",
+        ),
+        (
+            "https://bridge.example/?url=https://x.example/?api_key=abc&token=abc",
+            "https://bridge.example/?url=https://x.example/?api_key=***&token=***",
+        ),
+        (
+            "https://bridge.example/?url=https%3A%2F%2Fx.example%2F%3Fq%3Da+b",
+            "https://bridge.example/?url=https%3A%2F%2Fx.example%2F%3Fq%3Da+b",
+        ),
+        (
+            "https://a.example/?u=https%3A%2F%2Fb.example%3Fu%3Dx%253Fsid%253Da%2526n%253D2%26n%3D3",
+            "https://a.example/?u=https%3A%2F%2Fb.example%3Fu%3Dx%253Fsid%253D***%2526n%253D2%26n%3D3",
+        ),
+        ("https://a.example/?u=x?a=b?token=c?d&n=2", "https://a.example/?u=x?a=b?token=***&n=2"),
+        (
+            "https://a.example/?form=token%3Dabc%26n%3d2",
+            "https://a.example/?form=token%3D***%26n%3d2",
+        ),
+        (
+            "https://example.org/?%3a%2f%2f=%40token=abc",
+            "https://example.org/?%3a%2f%2ftoken=***",
+        ),
+        ("?a://x" + "&token=/&b=@token=/" * 9 + "&c=@token=1", "?***"),
         ("@name", "@name"),
         ("no url at all", "no url at all"),
         ("", ""),
     ],
 )
-def test_u6_a_url_is_shown_without_user_info_and_secret_looking_values(url, shown):
+def test_u6_a_url_is_shown_without_user_info_and_secret_values(url, shown):
     expected = "https://example.org/?sig=***&auth=***&secret=***" if shown is None else shown
     assert masked(url) == expected
     assert masked(masked(url)) == masked(url)
+
+
+def test_u6_a_url_in_a_query_with_half_a_surrogate_pair_is_masked():
+    assert masked("?url=%3Fa%3D\ud800%26token%3Dabc") == "?url=%3Fa%3D\ud800%26token%3D***"
 
 
 unreserved = string.ascii_uppercase + string.digits
@@ -330,6 +363,23 @@ def test_u6_the_password_is_never_shown(password, rest):
 def test_u6_no_secret_looking_value_is_ever_shown(name, secret):
     value = secret.replace("&", "%26")
     assert value not in masked(f"https://example.org/feed?page=2&{name}={value}&x=1")
+
+
+@given(st.sampled_from(["key", "sid", "access_token"]), passwords, st.integers(1, 2))
+def test_u6_no_secret_of_an_encoded_url_is_ever_shown(name, secret, times):
+    url = f"https://example.org/?n=1&{name}={quote(secret, safe='')}&m=2"
+    for _ in range(times):
+        url = f"https://bridge.example/?url={quote(url, safe='')}&page=2"
+    assert "ZQ" not in masked(url)
+    assert masked(url).endswith("&page=2")
+
+
+parts = st.sampled_from("? & = @ :// %3f %26 %3D %253F %2526 %253d %40 %3A%2F%2F token a %".split())
+
+
+@given(st.lists(parts, max_size=40).map("".join))
+def test_u6_masking_a_masked_url_changes_nothing(url):
+    assert masked(masked(url)) == masked(url)
 
 
 @given(st.text(max_size=300))
@@ -352,6 +402,6 @@ def test_u6_any_text_can_be_masked_and_masking_twice_changes_nothing(text):
         ("", ""),
     ],
 )
-def test_two_spellings_of_a_url_have_one_that_is_plain(url, plain):
-    assert plain_spelling(url) == plain
-    assert plain_spelling(plain) == plain
+def test_of_two_spellings_of_a_url_one_is_plain(url, plain):
+    assert normalised_url(url) == plain
+    assert normalised_url(plain) == plain

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration is one line that names its place."""
+"""An invalid configuration is a one-line error that names its key."""
 
 import pytest
 import yaml
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import ConfigError
 from headwater.settings import effective
-from tests.settings.loading import load, problem
+from tests.settings.loaded_settings import load, problem
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ from tests.settings.loading import load, problem
         ),
         (
             "source: {host-overrides: {a.example: {}, A.example: {}}}",
-            None,  # nothing is set twice
+            None,  # no key is set twice
         ),
         (
             "source: {host-overrides: {a.org: {hold-scope: host}, A.org: {hold-scope: host}}}",
@@ -96,6 +96,20 @@ from tests.settings.loading import load, problem
         (
             "server: {allowed-hosts: ['*']}",
             'app.server.allowed-hosts[0]: must be a host name or an address, not "*"',
+        ),
+        (
+            "server: {trusted-proxies: [10.0.0.1, 10.0.0.1/8]}",
+            (
+                "app.server.trusted-proxies[1]: must be an address or a network"
+                ' such as 10.1.2.0/24, not "10.0.0.1/8"'
+            ),
+        ),
+        (
+            "server: {trusted-proxies: [10]}",
+            (
+                "app.server.trusted-proxies[0]: must be an address or a network"
+                " such as 10.1.2.0/24, not 10"
+            ),
         ),
         ("server: {host: ''}", 'app.server.host: must be a host name or an address, not ""'),
         ("log: {format: xml}", "app.log.format: must be one of 'text' or 'json', not \"xml\""),
@@ -122,7 +136,7 @@ from tests.settings.loading import load, problem
         ),
     ],
 )
-def test_g1_a_wrong_value_is_one_line_with_its_key(tmp_path, text, line):
+def test_g1_an_invalid_value_is_a_one_line_error_with_its_key(tmp_path, text, line):
     text = f"app:\n  {text}\n"
     if line is None:
         load(tmp_path, text)
@@ -163,9 +177,9 @@ def test_p1_hosts_are_normalised(tmp_path, host, normal):
             "app:\n\tx: 1\n",
             "headwater.yaml, line 2: found character '\\\\t' that cannot start any token",
         ),
-        ("foo: 1", "headwater.yaml: all settings stand under the key app, which is missing"),
-        ("[app]", "headwater.yaml: all settings stand under the key app, which is missing"),
-        ("app: {}\nfoo: 1", 'headwater.yaml: unknown key "foo"; all settings stand under app'),
+        ("foo: 1", "headwater.yaml: all settings belong under the key app, which is missing"),
+        ("[app]", "headwater.yaml: all settings belong under the key app, which is missing"),
+        ("app: {}\nfoo: 1", 'headwater.yaml: unknown key "foo"; all settings belong under app'),
         ("app: 3", "app: must have keys, not a single value (headwater.yaml)"),
         (
             "app:\n  x: {}\n  source:\n    max-failures: 1\n    max-failures: 2\n",
@@ -176,7 +190,7 @@ def test_p1_hosts_are_normalised(tmp_path, host, normal):
         ("app: {[a]: 1}", "headwater.yaml, line 1: found unhashable key"),
     ],
 )
-def test_g1_a_broken_file_is_one_line_with_its_place(tmp_path, text, line):
+def test_g1_a_broken_file_is_a_one_line_error_with_its_position(tmp_path, text, line):
     assert problem(tmp_path, text) == line
 
 
@@ -204,7 +218,7 @@ def test_g1_a_broken_file_is_one_line_with_its_place(tmp_path, text, line):
         "#" * 2_000_000,
     ],
 )
-def test_q1_a_hostile_file_is_one_line_too(tmp_path, text):
+def test_q1_a_hostile_file_is_a_one_line_error(tmp_path, text):
     problem(tmp_path, text)
 
 
@@ -223,7 +237,7 @@ def test_g1_a_file_that_is_no_utf8_is_refused(tmp_path):
         max_size=3,
     ),
 ))  # fmt: skip
-def test_g1_whatever_the_file_says_it_loads_or_is_one_line(tmp_path_factory, tree):
+def test_g1_any_file_loads_or_is_a_one_line_error(tmp_path_factory, tree):
     folder = tmp_path_factory.getbasetemp()
     (folder / "headwater.yaml").write_text(yaml.safe_dump({"app": tree}), encoding="utf-8")
     try:
@@ -257,8 +271,8 @@ def test_g1_whatever_the_file_says_it_loads_or_is_one_line(tmp_path_factory, tre
         (
             "APP__SOURCE__HOST_OVERRIDES__NITTER_NET__HOLD_SCOPE",
             (
-                "APP__SOURCE__HOST_OVERRIDES__NITTER_NET__HOLD_SCOPE: a host cannot have _ for its"
-                " dots; give APP__SOURCE__HOST_OVERRIDES as JSON"
+                "APP__SOURCE__HOST_OVERRIDES__NITTER_NET__HOLD_SCOPE: a host name cannot be"
+                " written with _ for dots; set APP__SOURCE__HOST_OVERRIDES as JSON"
             ),
         ),
         (
@@ -274,7 +288,7 @@ def test_g1_whatever_the_file_says_it_loads_or_is_one_line(tmp_path_factory, tre
         ),
     ],
 )
-def test_g1_a_wrong_variable_is_named(tmp_path, name, line):
+def test_g1_an_invalid_variable_is_named(tmp_path, name, line):
     assert problem(tmp_path, environ={name: "{"}).startswith(line)
 
 
@@ -290,14 +304,18 @@ def test_g1_a_json_object_with_a_key_twice_is_refused(tmp_path):
         ("app.server.port", "abc", 'app.server.port: must be a whole number, not "abc" (option)'),
         ("app.server.port", -1, "app.server.port: must be at least 0, not -1 (option)"),
         ("app.server.prt", 1, "app.server.prt: unknown key; did you mean port? (option)"),
-        ("app.server.port.x", 1, "app.server.port.x: unknown key (option)"),
+        (
+            "app.server.port.x",
+            1,
+            "app.server.port: must be a whole number, not {'x': 1} (option)",
+        ),
     ],
 )
-def test_g1_a_wrong_option_is_named(tmp_path, key, value, line):
+def test_g1_an_invalid_option_is_named(tmp_path, key, value, line):
     assert problem(tmp_path, options={key: value}) == line
 
 
-def test_g1_several_problems_are_one_line_with_the_first(tmp_path):
+def test_g1_of_several_problems_the_first_is_reported_in_one_line(tmp_path):
     line = problem(tmp_path, "app: {source: {tick-seconds: 0, max-failures: 0}}")
     assert line == (
         "app.source.tick-seconds: must be at least 1, not 0 (headwater.yaml); 1 more like this"

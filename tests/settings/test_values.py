@@ -1,4 +1,4 @@
-"""Single values that need more than a type and a range."""
+"""Values that need more than a type and a range."""
 
 import base64
 from ipaddress import ip_network
@@ -6,7 +6,7 @@ from ipaddress import ip_network
 import pytest
 import yaml
 
-from tests.settings.loading import KEY, load, problem
+from tests.settings.loaded_settings import KEY, load, problem
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from tests.settings.loading import KEY, load, problem
         "postgresql://me:p%40ss@a.example:5432,[::1]:5433/app?sslmode=require",
     ],
 )
-def test_g1_database_urls_that_work(tmp_path, url):
+def test_g1_valid_database_urls_are_accepted(tmp_path, url):
     assert load(tmp_path, environ={"APP__DATABASE_URL": url}).database_url == url
 
 

@@ -1,4 +1,4 @@
-"""Stories are told by their reports alone."""
+"""Log only errors: simulated failures would flood the output."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from headwater import logs
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    """A log of days of trouble would be all there is to see."""
-    monkeypatch.setattr(logs._output, "level", logs.LEVELS["error"])
+    """Set the level; the root conftest restores it."""
+    monkeypatch.setattr(logs.output, "level", logs.LEVELS["error"])

@@ -1,4 +1,4 @@
-"""The same empty, migrated database twice: on SQLite and on PostgreSQL."""
+"""An empty, migrated database of each kind: SQLite and PostgreSQL."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,14 +10,14 @@ from headwater.store import Store, open_database
 from headwater.store.migrate import migrate
 from headwater.store.sqlite import SqliteDatabase, SqliteSession
 from tests.postgres import PostgresServer
-from tests.store.pieces import StoreClock
+from tests.store.store_data import StoreClock
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
 @pytest.fixture
 def clock() -> StoreClock:
-    """A clock that stands still and wakes sleepers at once."""
+    """A clock that does not move and wakes sleepers at once."""
     return StoreClock()
 
 
@@ -29,7 +29,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def new_url(kind: str, request: pytest.FixtureRequest) -> Callable[[], str]:
-    """Makes a migrated, empty database of this kind at every call and answers its URL."""
+    """Creates a migrated, empty database of this kind at every call and returns its URL."""
     make: Callable[[], str] = request.getfixturevalue(f"new_{kind}")
     return make
 
@@ -65,7 +65,7 @@ def new_sqlite(sqlite_template: Path, tmp_path: Path) -> Callable[[], str]:
 def new_postgres(
     postgres_server: PostgresServer, postgres_template: str
 ) -> Iterator[Callable[[], str]]:
-    """Copies the migrated database at every call; drops the copies in the end."""
+    """Copies the migrated database at every call; drops the copies at the end."""
     made: list[str] = []
 
     def make() -> str:

@@ -1,4 +1,4 @@
-"""Texts that are looked up together reach the database as they are, whatever is in them (M6)."""
+"""Texts that are queried together reach the database unchanged, whatever they contain (M6)."""
 
 from collections.abc import Sequence
 
@@ -6,19 +6,19 @@ import pytest
 
 from headwater.errors import StoreError
 from headwater.store import Session, Store
-from tests.store.pieces import ODD_TEXT
+from tests.store.store_data import ODD_TEXT
 
 TEXTS = [ODD_TEXT, "", "NULL", "null", "{}", '{"a","b"}', ",", '"', "\\", '\\"', "a\\", "\n", "'"]
 
 
 async def found(store: Store, texts: Sequence[str | None]) -> list[str]:
-    """Those users that are named like one of the texts."""
+    """The users named like one of the texts."""
 
-    def look(session: Session) -> list[str]:
-        sql = f"SELECT name FROM users WHERE {session.among('name', 'names')}"
-        return [row[0] for row in session.fetch(sql, {"names": session.array(texts)})]
+    def query(session: Session) -> list[str]:
+        sql = "SELECT name FROM users WHERE name IN :names"
+        return [row[0] for row in session.fetch(sql, {"names": list(texts)})]
 
-    return await store.database.read(look)
+    return await store.database.read(query)
 
 
 @pytest.fixture(autouse=True)
@@ -28,22 +28,22 @@ async def users(store: Store) -> None:
     await store.database.write(lambda session: session.insert_rows("users", rows))
 
 
-async def test_m6_every_text_is_found_as_it_was_written(store: Store):
+async def test_m6_every_text_is_found_unchanged(store: Store):
     assert sorted(await found(store, TEXTS)) == sorted(TEXTS)
     assert await found(store, []) == []
 
 
 @pytest.mark.parametrize("text", TEXTS)
-async def test_m6_a_text_stands_for_itself_alone(store: Store, text: str):
+async def test_m6_a_text_matches_only_itself(store: Store, text: str):
     assert await found(store, [text]) == [text]
     assert await found(store, [f"{text}?", "none"]) == []
 
 
-async def test_m6_nothing_among_texts_is_no_text(store: Store):
+async def test_m6_null_among_texts_is_not_a_text(store: Store):
     assert await found(store, ["NULL", None]) == ["NULL"]
 
 
 @pytest.mark.parametrize("kind", [pytest.param("postgres", marks=pytest.mark.postgres)])
-async def test_m6_a_text_with_a_nul_is_refused_by_postgres_not_taken_for_two(store: Store):
+async def test_m6_postgres_refuses_a_text_with_a_nul(store: Store):
     with pytest.raises(StoreError, match="NUL"):
         await found(store, ["{}\0,", "c"])

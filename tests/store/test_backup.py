@@ -1,4 +1,4 @@
-"""A backup is one consistent file, and a restore happens whole or not at all."""
+"""A backup is one consistent file, and a restore is complete or not applied."""
 
 import asyncio
 import contextlib
@@ -14,18 +14,18 @@ import pytest
 from headwater.errors import StoreError
 from headwater.model import Hold
 from headwater.store import Session, Store, open_database
-from headwater.store.backup import TABLES, back_up, restore
-from headwater.store.cleanup import old_posts
+from headwater.store.backup_file import TABLES, back_up, restore
+from headwater.store.expired_rows import old_posts
 from headwater.store.sqlite import SqliteDatabase
 from tests.store.conftest import BOTH
-from tests.store.filling import fill
-from tests.store.pieces import (
+from tests.store.filled_tables import fill
+from tests.store.store_data import (
     DAY,
     HOUR,
     NOW,
     StoreClock,
-    a_post,
-    a_source,
+    a_polled_source,
+    a_post_of,
     a_success,
     bodies,
     everything,
@@ -56,10 +56,10 @@ async def test_a_backup_restores_to_the_same_rows_on_either_kind(
     assert written == read == sum(map(len, before.values()))
     assert await everything(other) == before
     assert await everything(store) == before
-    # and it lives: what a poll brings goes on from there
-    source = a_source()
+    # and it works: the next poll continues from there
+    source = a_polled_source()
     await other.sources.add_many([source])
-    await with_posts(other, source, a_post(source))
+    await with_posts(other, source, a_post_of(source))
     (poll,) = await other.polls.newest(source.id, limit=1)
     assert poll.id > max(row[0] for row in before["polls"])
 
@@ -68,8 +68,8 @@ async def fill_differently(store: Store) -> None:
     """Rows that a restore must replace."""
     source = await stored(store)
     for number in range(5):
-        source = await with_posts(store, source, a_post(source, f"to be replaced {number}"))
-    await store.facts.set("paused", "false")
+        source = await with_posts(store, source, a_post_of(source, f"to be replaced {number}"))
+    await store.key_values.set("paused", "false")
 
 
 async def test_a_backup_is_one_plain_file_that_a_restore_does_not_touch(
@@ -89,15 +89,17 @@ async def test_a_backup_is_one_plain_file_that_a_restore_does_not_touch(
     assert sorted(TABLES) == sorted(await everything(store))
 
 
-async def test_who_polls_is_not_part_of_a_backup(store: Store, other: Store, tmp_path: Path):
-    await store.facts.set("poller", "since eight")
-    await store.facts.set("paused", "true")
+async def test_the_polling_process_is_not_part_of_a_backup(
+    store: Store, other: Store, tmp_path: Path
+):
+    await store.key_values.set("poller", "since eight")
+    await store.key_values.set("paused", "true")
 
     await back_up(store.database, tmp_path / "backup.db")
     await restore(other.database, tmp_path / "backup.db")
 
     assert await rows(other, "SELECT name, value FROM facts") == [("paused", "true")]
-    assert await store.facts.get("poller") == "since eight"
+    assert await store.key_values.get("poller") == "since eight"
 
 
 async def test_p9_a_hold_that_is_newer_than_the_backup_survives_a_restore(
@@ -107,19 +109,19 @@ async def test_p9_a_hold_that_is_newer_than_the_backup_survives_a_restore(
     hold = Hold(NOW + HOUR, NOW, "HTTP 429")
     source = await stored(store)
     await store.record(replace(a_success(source), hold=hold, hold_lane="a.org"))
-    await store.facts.set("poller", "since eight")
+    await store.key_values.set("poller", "since eight")
 
     await restore(store.database, tmp_path / "backup.db")
 
     assert (await store.hosts.get("a.org")).hold == hold
-    assert await store.facts.get("poller") == "since eight"
+    assert await store.key_values.get("poller") == "since eight"
 
 
 async def test_a_backup_of_many_rows_misses_none(store: Store, other: Store, tmp_path: Path):
-    sources = [a_source() for _ in range(3)]
+    sources = [a_polled_source() for _ in range(3)]
     await store.sources.add_many(sources)
     for source in sources:
-        posts = [a_post(source, f"{n}", created_at=NOW - 30 * DAY) for n in range(2100)]
+        posts = [a_post_of(source, f"{n}", created_at=NOW - 30 * DAY) for n in range(2100)]
         await with_posts(store, source, *posts)
     await store.clean(old_posts(7), NOW, 5000)
     before = await everything(store)
@@ -132,8 +134,8 @@ async def test_a_backup_of_many_rows_misses_none(store: Store, other: Store, tmp
     assert await everything(other) == before
 
 
-async def test_a_backup_is_consistent_while_others_write(store: Store, tmp_path: Path):
-    sources = [a_source() for _ in range(10)]
+async def test_a_backup_is_consistent_during_writes(store: Store, tmp_path: Path):
+    sources = [a_polled_source() for _ in range(10)]
     await store.sources.add_many(sources)
     stop = asyncio.Event()
 
@@ -142,7 +144,7 @@ async def test_a_backup_is_consistent_while_others_write(store: Store, tmp_path:
         while not stop.is_set():
             for source in sources:
                 current = await store.sources.get(source.id)
-                await with_posts(store, current, a_post(current, f"{source.id} {rounds}"))
+                await with_posts(store, current, a_post_of(current, f"{source.id} {rounds}"))
             rounds += 1
         return rounds
 
@@ -164,7 +166,7 @@ async def test_a_backup_is_consistent_while_others_write(store: Store, tmp_path:
         assert polls == posts == states
 
 
-async def test_k7_a_backup_of_an_older_schema_is_upgraded_on_its_way_in(
+async def test_k7_a_backup_of_an_older_schema_is_upgraded_by_the_restore(
     store: Store, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     await fill(store)
@@ -190,11 +192,9 @@ async def test_k7_a_backup_of_an_older_schema_is_upgraded_on_its_way_in(
     assert file.read_bytes() == content
 
 
-async def test_a_restored_database_refuses_what_an_original_refuses(
-    store: Store, other: Store, tmp_path: Path
-):
+async def test_a_restored_database_has_all_constraints(store: Store, other: Store, tmp_path: Path):
     source = await stored(store)
-    await with_posts(store, source, a_post(source))
+    await with_posts(store, source, a_post_of(source))
     await back_up(store.database, tmp_path / "backup.db")
     await restore(other.database, tmp_path / "backup.db")
 

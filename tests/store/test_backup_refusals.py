@@ -1,4 +1,4 @@
-"""What is no backup changes nothing, and no file is ever overwritten."""
+"""An invalid backup changes nothing, and no file is ever overwritten."""
 
 import contextlib
 import sqlite3
@@ -9,9 +9,9 @@ import pytest
 
 from headwater.errors import StoreError, UsageError
 from headwater.store import Store
-from headwater.store.backup import TABLES, back_up, restore
-from tests.store.filling import fill
-from tests.store.pieces import (
+from headwater.store.backup_file import TABLES, back_up, restore
+from tests.store.filled_tables import fill
+from tests.store.store_data import (
     everything,
 )
 
@@ -32,7 +32,7 @@ async def test_a_backup_never_overwrites_a_file(store: Store, tmp_path: Path):
 async def test_a_backup_that_fails_leaves_no_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("headwater.store.backup.TABLES", (*TABLES, "nowhere"))
+    monkeypatch.setattr("headwater.store.backup_file.TABLES", (*TABLES, "nowhere"))
     folder = tmp_path / "backups"
     folder.mkdir()
 
@@ -40,7 +40,7 @@ async def test_a_backup_that_fails_leaves_no_file(
         await back_up(store.database, folder / "backup.db")
 
     assert list(folder.iterdir()) == []
-    assert len(await store.people.users()) == 1  # the connection lives on
+    assert len(await store.accounts.users()) == 1  # the connection still works
 
 
 def a_text(path: Path) -> None:
@@ -79,7 +79,7 @@ def from_the_future(path: Path) -> None:
     [a_text, an_empty_file, a_foreign_database, cut_short, damaged, from_the_future],
     ids=lambda spoil: spoil.__name__,
 )
-async def test_a_file_that_is_no_whole_backup_is_refused(
+async def test_a_file_that_is_no_complete_backup_is_refused(
     store: Store, tmp_path: Path, spoil: Callable[[Path], None]
 ):
     await fill(store)
@@ -98,7 +98,7 @@ async def test_a_file_that_is_no_whole_backup_is_refused(
     assert file.read_bytes() == content
 
 
-async def test_a_backup_that_is_not_there_is_a_mistake_of_the_caller(store: Store, tmp_path: Path):
+async def test_a_missing_backup_file_is_a_usage_error(store: Store, tmp_path: Path):
     with pytest.raises(UsageError, match="no backup"):
         await restore(store.database, tmp_path / "nowhere.db")
 
@@ -110,7 +110,7 @@ async def test_a_restore_that_fails_midway_changes_nothing(
     before, file = await everything(store), tmp_path / "backup.db"
     await back_up(store.database, file)
     with contextlib.closing(sqlite3.connect(file)) as backup:
-        backup.execute("UPDATE polls SET source_id = 'nobody'")  # points nowhere
+        backup.execute("UPDATE polls SET source_id = 'nobody'")  # a dangling reference
         backup.commit()
 
     with pytest.raises(StoreError):

@@ -1,4 +1,4 @@
-"""A damaged SQLite file stops the start with one line and is left as it is (K6)."""
+"""A damaged SQLite file stops the start with one line and is left unchanged (K6)."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ import pytest
 
 from headwater.errors import DatabaseCorrupt, DatabaseUnavailable, HeadwaterError, StoreError
 from headwater.store import Store, open_database
-from tests.store.pieces import StoreClock, a_post, a_source, stored, with_posts
+from tests.store.store_data import StoreClock, a_polled_source, a_post_of, stored, with_posts
 
 PAGE = 4096
 
@@ -31,7 +31,7 @@ def whole(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         async with Store(open_database(f"sqlite:///{path}"), StoreClock()) as store:
             for number in range(20):
                 source = await stored(store)
-                posts = [a_post(source, f"{number} {n} " * 50) for n in range(5)]
+                posts = [a_post_of(source, f"{number} {n} " * 50) for n in range(5)]
                 await with_posts(store, source, *posts)
 
     asyncio.run(fill())
@@ -40,18 +40,18 @@ def whole(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture
 def path(whole: Path, tmp_path: Path) -> Path:
-    """A copy to do harm to."""
+    """A copy to damage."""
     return Path(shutil.copyfile(whole, tmp_path / "headwater.db"))
 
 
 async def started(path: Path) -> None:
-    """What every start does with its database."""
+    """Open and migrate the database, as every start does."""
     async with Store(open_database(f"sqlite:///{path}"), StoreClock()) as store:
         await store.prepare()
 
 
 async def refused(path: Path) -> HeadwaterError:
-    """The error of a start; the file is as it was, and what is said fits one line."""
+    """The one-line error of a start; the file is unchanged."""
     before = path.read_bytes()
     with pytest.raises(StoreError) as caught:
         await started(path)
@@ -114,7 +114,7 @@ def overwrite(path: Path, offset: int, content: bytes) -> None:
     ],
     ids=lambda spoil: spoil.__name__,
 )
-async def test_k6_a_damaged_file_stops_the_start_and_is_left_alone(
+async def test_k6_a_damaged_file_stops_the_start_and_is_left_unchanged(
     path: Path, spoil: Callable[[Path], None]
 ):
     spoil(path)
@@ -125,7 +125,7 @@ async def test_k6_a_damaged_file_stops_the_start_and_is_left_alone(
     assert "run `headwater doctor`" in str(error)
 
 
-async def test_k6_a_flipped_bit_is_either_noticed_or_harmless_to_the_start(path: Path):
+async def test_k6_a_flipped_bit_is_either_detected_or_harmless_to_the_start(path: Path):
     content, rng = path.read_bytes(), random.Random(6)
     schema = content.index(b"CREATE TABLE sources") // PAGE * PAGE
     offsets = [*rng.choices(range(100), k=30), *rng.choices(range(schema, schema + PAGE), k=60)]
@@ -140,7 +140,7 @@ async def test_k6_a_flipped_bit_is_either_noticed_or_harmless_to_the_start(path:
         assert path.read_bytes() == bytes(damaged), offset
 
 
-async def test_k6_damage_among_the_rows_is_told_when_it_is_met_and_by_the_check(path: Path):
+async def test_k6_damage_among_the_rows_is_reported_when_it_is_read_and_by_the_check(path: Path):
     with contextlib.closing(sqlite3.connect(path)) as connection:
         sql = "SELECT rootpage FROM sqlite_master WHERE name = 'sources_backoff_due'"
         ((root,),) = connection.execute(sql)
@@ -153,24 +153,24 @@ async def test_k6_damage_among_the_rows_is_told_when_it_is_met_and_by_the_check(
             await store.database.read(
                 lambda s: s.fetch("SELECT id FROM sources WHERE enabled AND backoff_due_at < 9")
             )
-        with pytest.raises(DatabaseCorrupt):  # and again: with a new connection
-            await store.sources.add_many([a_source() for _ in range(3)])
-        assert len(await store.people.users()) == 1  # what is whole can be read
-        assert store.database.faults()
+        with pytest.raises(DatabaseCorrupt):  # and again, with a new connection
+            await store.sources.add_many([a_polled_source() for _ in range(3)])
+        assert len(await store.accounts.users()) == 1  # undamaged rows can be read
+        assert store.database.integrity_errors()
 
     assert path.read_bytes() == before
 
 
-async def test_k6_the_check_finds_nothing_wrong_with_a_whole_file(path: Path):
+async def test_k6_the_check_finds_no_fault_in_an_undamaged_file(path: Path):
     async with Store(open_database(f"sqlite:///{path}"), StoreClock()) as store:
-        assert await asyncio.to_thread(store.database.faults) == []
+        assert await asyncio.to_thread(store.database.integrity_errors) == []
 
 
-async def test_k6_the_check_finds_a_missing_end(path: Path):
+async def test_k6_the_check_detects_a_truncated_file(path: Path):
     os.truncate(path, path.stat().st_size - PAGE // 2)
 
     async with Store(open_database(f"sqlite:///{path}"), StoreClock()) as store:
-        assert await asyncio.to_thread(store.database.faults)
+        assert await asyncio.to_thread(store.database.integrity_errors)
 
 
 async def test_k6_the_check_finds_rows_without_an_owner(path: Path):
@@ -179,7 +179,7 @@ async def test_k6_the_check_finds_rows_without_an_owner(path: Path):
         connection.commit()
 
     async with Store(open_database(f"sqlite:///{path}"), StoreClock()) as store:
-        faults = await asyncio.to_thread(store.database.faults)
+        faults = await asyncio.to_thread(store.database.integrity_errors)
 
     assert set(faults) == {"sources: row without owner"}
 
@@ -193,7 +193,7 @@ async def test_an_empty_file_is_a_new_database(tmp_path: Path):
     assert path.stat().st_size > 0
 
 
-async def test_a_folder_in_the_place_of_the_file_is_one_clear_error(tmp_path: Path):
+async def test_a_folder_in_place_of_the_file_is_one_clear_error(tmp_path: Path):
     path = tmp_path / "headwater.db"
     path.mkdir()
 
@@ -203,7 +203,7 @@ async def test_a_folder_in_the_place_of_the_file_is_one_clear_error(tmp_path: Pa
     assert str(path) in str(caught.value)
 
 
-async def test_a_file_in_the_place_of_the_folder_is_one_clear_error(tmp_path: Path):
+async def test_a_file_in_place_of_the_folder_is_one_clear_error(tmp_path: Path):
     (tmp_path / "file").touch()
 
     with pytest.raises(HeadwaterError) as caught:
@@ -217,12 +217,12 @@ START = """
 import asyncio, os, sys
 from headwater.errors import HeadwaterError
 from headwater.store import Store, open_database
-from tests.store.pieces import StoreClock
+from tests.store.store_data import StoreClock
 
 async def main():
     async with Store(open_database(sys.argv[1]), StoreClock()) as store:
         await store.prepare()
-        await store.facts.set("paused", "true")
+        await store.key_values.set("paused", "true")
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # root may write everywhere
@@ -234,7 +234,7 @@ except HeadwaterError as error:
 
 
 @pytest.mark.parametrize("state", ["no folder", "no file", "a file"])
-def test_a_folder_that_may_not_be_written_is_one_clear_error(whole: Path, state: str):
+def test_a_read_only_folder_is_one_clear_error(whole: Path, state: str):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "data" / "headwater.db"
@@ -248,11 +248,11 @@ def test_a_folder_that_may_not_be_written_is_one_clear_error(whole: Path, state:
                 place.chmod(0o555)
 
         command = [sys.executable, "-c", START, f"sqlite:///{path}"]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        reported = subprocess.run(command, capture_output=True, text=True, check=False)
 
-        assert told.stderr == ""
-        assert str(folder) in told.stdout
-        assert told.stdout.count("\n") == 1
+        assert reported.stderr == ""
+        assert str(folder) in reported.stdout
+        assert reported.stdout.count("\n") == 1
         if state == "a file":
             assert path.read_bytes() == whole.read_bytes()
         folder.chmod(0o700)

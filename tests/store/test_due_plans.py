@@ -1,23 +1,26 @@
-"""What every tick asks costs time proportional to what it finds (S5)."""
+"""Queries of every tick take time proportional to their result (S5)."""
 
 from contextvars import ContextVar
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 import pytest
 
+from headwater.model import EPOCH
 from headwater.rules.policy import Policy
 from headwater.store import Session, Store
 from headwater.store.sqlite import SqliteDatabase
-from tests.store.pieces import NOW, a_source
+from tests.store.store_data import NOW, a_polled_source
 
 POLICY = Policy()
 SOURCES = ("sources", "s")
-_IS_WATCHED = ContextVar("_IS_WATCHED", default=False)  # what a service does beside it is not
+_IS_WATCHED = ContextVar(
+    "_IS_WATCHED", default=False
+)  # background work of the service is not measured
 
 
-class Watching:
-    """A session that notes every statement on its way."""
+class RecordingSession:
+    """A session that records every statement."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -30,7 +33,7 @@ class Watching:
         self.seen.append((sql, params or {}))
         return self._session.fetch(sql, params or {})
 
-    def look_up(self, sql: str, params: Any) -> Any:
+    def fetch_unprepared(self, sql: str, params: Any) -> Any:
         return self.fetch(sql, params)
 
     def execute(self, sql: str, params: Any = None) -> int:
@@ -39,23 +42,25 @@ class Watching:
 
 
 async def plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The plans of every statement that an operation of the store runs."""
+    """The plans of every statement that a store operation runs."""
     database = store.database
-    watched: list[Watching] = []
+    watched: list[RecordingSession] = []
 
     def watching(session: Session) -> Session:
-        watched.append(Watching(session))
-        return watched[-1]
+        watched.append(RecordingSession(session))
+        return cast(Session, watched[-1])
 
     def watched_by(run: Any) -> Any:
         return lambda f: run((lambda s: f(watching(s))) if _IS_WATCHED.get() else f)
 
-    read, write = database.read, database.write
+    read, write, single = database.read, database.write, database.read_single
     token = _IS_WATCHED.set(True)
     try:
         with monkeypatch.context() as patch:
             patch.setattr(database, "read", watched_by(read))
             patch.setattr(database, "write", watched_by(write))
+            if store.database.takes_workers:  # else it is `read`
+                patch.setattr(database, "read_single", watched_by(single))
             await work()
     finally:
         _IS_WATCHED.reset(token)
@@ -68,7 +73,7 @@ async def plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -> lis
             for sql, params in one.seen
         ]
 
-    found = await write(explained)  # a reader of SQLite may go by older statistics
+    found = await write(explained)  # a SQLite reader may use older statistics
     assert found
     return found
 
@@ -80,16 +85,17 @@ async def many_sources(store: Store) -> None:
         {"consecutive_failures": 4},
         {"consecutive_failures": 4, "max_backoff_hours": 2},
         {"enabled": False},
+        {"enabled": False, "disabled_at": NOW},
     ]
     quiet = [
-        a_source(last_polled=NOW - timedelta(milliseconds=n), **states[n % len(states)])
+        a_polled_source(last_polled=NOW - timedelta(milliseconds=n), **states[n % len(states)])
         for n in range(8000)
     ]
-    await store.sources.add_many([*quiet, a_source(), a_source(last_polled=None)])
+    await store.sources.add_many([*quiet, a_polled_source(), a_polled_source(last_polled=None)])
 
 
 async def both_plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The plans as they are at first on SQLite, which nobody analyses, and with statistics."""
+    """The plans without statistics, as on SQLite by default, and with statistics."""
     await many_sources(store)
     found: list[str] = []
     if isinstance(store.database, SqliteDatabase):
@@ -101,57 +107,55 @@ async def both_plans(store: Store, work: Any, monkeypatch: pytest.MonkeyPatch) -
 async def test_s5_no_branch_of_due_reads_the_whole_table(
     store: Store, kind: str, monkeypatch: pytest.MonkeyPatch
 ):
-    async def look() -> None:
+    async def query() -> None:
         assert len(await store.sources.due(NOW, POLICY)) == 1
 
-    for plan in await both_plans(store, look, monkeypatch):
+    for plan in await both_plans(store, query, monkeypatch):
         for index in (
             "sources_backoff_due",
             "sources_cap_due",
             "sources_last_polled",
             "sources_requested",
+            "sources_probation_due",
         ):
             assert uses(plan, index), plan
-        assert _full_scans(plan, kind) == [], plan
+        assert full_scans(plan, kind) == [], plan
 
 
 @pytest.mark.parametrize("kind", [pytest.param("postgres", marks=pytest.mark.postgres)])
-@pytest.mark.parametrize("name", ["due_in", "due_shards"])
-async def test_s5_workers_read_what_is_due_in_their_shards(
-    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize("since", [None, EPOCH])
+async def test_s5_workers_read_the_due_sources_of_their_shards(
+    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch, since: datetime | None
 ):
-    async def look() -> None:
-        if name == "due_in":
-            await store.sources.due_in([7, 8], NOW, POLICY)
-        else:
-            await store.sources.due_shards(NOW, POLICY, requested_only=False)
+    async def query() -> None:
+        await store.sources.due_in([7, 8], NOW, POLICY, requested_since=since)
 
-    for plan in await both_plans(store, look, monkeypatch):
-        assert "sources_shard_due" in plan, plan
-        assert _full_scans(plan, kind) == [], plan
+    for plan in await both_plans(store, query, monkeypatch):
+        assert ("sources_shard_due" if since is None else "sources_shard_requested") in plan, plan
+        assert full_scans(plan, kind) == [], plan
 
 
-@pytest.mark.parametrize("name", ["bring_back", "without_contact", "requested"])
-async def test_s5_what_every_tick_asks_uses_an_index(
+@pytest.mark.parametrize("name", ["clamp_future_polls", "without_contact", "requested"])
+async def test_s5_every_query_of_a_tick_uses_an_index(
     store: Store, kind: str, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     work = {
-        "bring_back": lambda: store.sources.bring_back(NOW),
+        "clamp_future_polls": lambda: store.sources.clamp_future_polls(NOW),
         "without_contact": lambda: store.sources.without_contact(100),
         "requested": lambda: store.sources.requested(NOW, POLICY),
     }[name]
 
     for plan in await both_plans(store, work, monkeypatch):
         assert "sources_" in plan, plan
-        assert _full_scans(plan, kind) == [], plan
+        assert full_scans(plan, kind) == [], plan
 
 
 def uses(plan: str, index: str) -> bool:
-    """Whether a plan uses an index, or its twin by shard, which is as good where both are empty."""
+    """Whether a plan uses an index, or the equivalent one by shard."""
     return index in plan or index.replace("sources_", "sources_shard_") in plan
 
 
-def _full_scans(plan: str, kind: str) -> list[str]:
+def full_scans(plan: str, kind: str) -> list[str]:
     """The lines of a plan that read all sources."""
     lines = [line.strip() for line in plan.splitlines()]
     if kind == "postgres":

@@ -1,4 +1,4 @@
-"""A process that is killed at any instant leaves whole polls, or none of one (K1, K2)."""
+"""A process killed at any time leaves complete polls only (K1, K2)."""
 
 import subprocess
 import sys
@@ -6,26 +6,35 @@ import sys
 import pytest
 
 from headwater.store import Store
-from tests.store.pieces import NOW, a_post, a_source, bodies, rows, stored, with_posts
+from tests.store.store_data import NOW, a_polled_source, a_post_of, bodies, rows, stored, with_posts
+
+pytestmark = pytest.mark.slow  # kills a process at every step of a poll
 
 
 @pytest.mark.parametrize("way", ["small", "large"])
 async def test_k1_a_process_killed_between_any_two_steps_leaves_all_of_a_poll_or_nothing(
     store: Store, url: str, way: str
 ):
-    sources = [a_source() for _ in range(16)]
+    sources = [a_polled_source() for _ in range(24)]
     await store.sources.add_many(sources)
 
-    told = subprocess.run(
-        [sys.executable, "-m", "tests.store.dying", url, way, *(source.id for source in sources)],
+    process = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.store.killed_recording",
+            url,
+            way,
+            *(source.id for source in sources),
+        ],
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert told.stderr == ""
-    reported = told.stdout.split()
-    assert 0 < len(reported) < len(sources) - 5  # it died at many different steps
+    assert process.stderr == ""
+    reported = process.stdout.split()
+    assert 0 < len(reported) < len(sources) - 5  # it was killed at many different steps
     assert reported == [source.id for source in sources[-len(reported) :]]
     for source in sources:
         after = await store.sources.get(source.id)
@@ -39,14 +48,21 @@ async def test_k1_a_process_killed_between_any_two_steps_leaves_all_of_a_poll_or
         assert whole or after == source
 
 
-async def test_k2_after_a_kill_the_file_is_whole_and_polling_goes_on(store: Store, url: str):
+async def test_k2_after_a_kill_the_file_is_intact_and_polling_continues(store: Store, url: str):
     sources = [await stored(store, last_polled=NOW) for _ in range(4)]
-    command = [sys.executable, "-m", "tests.store.dying", url, "small", *(s.id for s in sources)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.store.killed_recording",
+        url,
+        "small",
+        *(s.id for s in sources),
+    ]
 
     subprocess.run(command, capture_output=True, check=True)
 
-    assert store.database.faults() == []
-    assert store.database.claim()
+    assert store.database.integrity_errors() == []
+    assert store.database.take_poll_lock()
     for source in sources:
-        await with_posts(store, source, a_post(source))
+        await with_posts(store, source, a_post_of(source))
         assert await bodies(store, source) == ["Some news"]

@@ -1,4 +1,4 @@
-"""A database follows the program's schema, whole or not at all (K7)."""
+"""A database is migrated to the program's schema, completely or not at all (K7)."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,18 @@ from headwater.store import Session, Store, open_database
 from headwater.store.migrate import newest_version, statements
 from headwater.store.sqlite import SqliteDatabase
 from tests.postgres import PostgresServer
-from tests.store.pieces import StoreClock, a_post, everything, rows, stored, with_posts
+from tests.store.store_data import (
+    NOW,
+    StoreClock,
+    a_post_of,
+    everything,
+    newest_articles,
+    newest_posts,
+    rows,
+    stored,
+    with_posts,
+)
+from tests.store.test_webhooks import SEALED, a_webhook
 
 NEWEST = newest_version(SqliteDatabase.migrations)
 STARS = """-- What people think of a source; a semicolon; does not end a statement here.
@@ -50,7 +61,7 @@ def opened(url: str, folder: Path | None = None) -> Store:
 
 @pytest.fixture
 def empty_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Makes a database without any schema at every call and answers its URL."""
+    """Creates a database without any schema at every call and returns its URL."""
     if kind == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres_server")
         return server.new_database
@@ -63,12 +74,12 @@ async def test_k7_an_empty_database_gets_the_newest_schema_once(empty_url: Calla
         assert await store.prepare() == (0, NEWEST)
         assert await store.prepare() == (NEWEST, NEWEST)
         assert await store.schema() == (NEWEST, NEWEST)
-        assert len(await store.people.users()) == 1
+        assert len(await store.accounts.users()) == 1
 
 
 async def test_k7_a_database_with_rows_is_upgraded_in_place(store: Store, url: str, newer: Path):
     source = await stored(store, label="before")
-    await with_posts(store, source, a_post(source))
+    await with_posts(store, source, a_post_of(source))
     before = await everything(store)
 
     async with opened(url, newer) as upgraded:
@@ -79,7 +90,7 @@ async def test_k7_a_database_with_rows_is_upgraded_in_place(store: Store, url: s
     after = await everything(store)
     assert before.pop("sources") != after.pop("sources")
     assert before == after
-    # the indexes live on: what is due is still found
+    # the indexes still work: due sources are found
     assert (await store.sources.get(source.id)).label == "one; two"
 
 
@@ -87,7 +98,7 @@ async def test_k7_a_migration_that_fails_leaves_the_old_schema_and_every_row(
     store: Store, url: str, newer: Path
 ):
     source = await stored(store)
-    await with_posts(store, source, a_post(source))
+    await with_posts(store, source, a_post_of(source))
     before = await everything(store)
     (newer / "0099_broken.sql").write_text(BROKEN)
 
@@ -119,7 +130,7 @@ async def test_k7_an_older_program_refuses_a_newer_schema(store: Store, url: str
     ]
 
 
-async def test_k7_programs_that_start_at_once_take_turns(empty_url: Callable[[], str]):
+async def test_k7_concurrently_starting_programs_migrate_once(empty_url: Callable[[], str]):
     for _ in range(5):
         url = empty_url()
         stores = [opened(url) for _ in range(4)]
@@ -150,7 +161,7 @@ asyncio.run(main())
 """
 
 
-async def test_k7_processes_that_start_at_once_take_turns(empty_url: Callable[[], str]):
+async def test_k7_concurrently_starting_processes_migrate_once(empty_url: Callable[[], str]):
     url, pipe = empty_url(), asyncio.subprocess.PIPE
     processes = [
         await asyncio.create_subprocess_exec(
@@ -162,11 +173,11 @@ async def test_k7_processes_that_start_at_once_take_turns(empty_url: Callable[[]
         assert process.stdout
         assert await process.stdout.readline() == b"ready\n"
 
-    told = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
+    reported = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
 
-    assert sorted(out for out, _ in told) == [b"0 %d\n" % NEWEST] + 2 * [
+    assert sorted(out for out, _ in reported) == [b"0 %d\n" % NEWEST] + 2 * [
         b"%d %d\n" % (NEWEST, NEWEST)
-    ], told
+    ], reported
     async with opened(url) as store:
         assert await store.schema() == (NEWEST, NEWEST)
 
@@ -181,11 +192,11 @@ async def test_k7_processes_that_start_at_once_take_turns(empty_url: Callable[[]
         ("A 'x; y';\n", ["A 'x; y'"]),
     ],
 )
-def test_a_script_is_cut_into_statements(script: str, found: list[Any]):
+def test_a_script_is_split_into_statements(script: str, found: list[Any]):
     assert statements(script) == found
 
 
-async def test_k7_a_database_of_somebody_elses_is_left_as_it_is(tmp_path: Path):
+async def test_k7_a_database_of_another_program_is_left_unchanged(tmp_path: Path):
     path = tmp_path / "songs.db"
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE songs (title TEXT)")
@@ -196,7 +207,7 @@ async def test_k7_a_database_of_somebody_elses_is_left_as_it_is(tmp_path: Path):
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]
 
 
-async def test_k7_posts_and_articles_of_schema_1_learn_their_podcast(
+async def test_k7_posts_and_articles_of_schema_1_get_their_podcast(
     kind: str, empty_url: Callable[[], str], tmp_path: Path
 ):
     url, first = empty_url(), tmp_path / "first"
@@ -208,10 +219,10 @@ async def test_k7_posts_and_articles_of_schema_1_learn_their_podcast(
 
     async with opened(url) as store:
         assert await store.prepare() == (1, NEWEST)
-        assert [post.id for post in await store.posts.newest(podcast_id="default", limit=9)] == [
+        assert [post.id for post in await newest_posts(store, podcast_id="default", limit=9)] == [
             "p"
         ]
-        articles = await store.articles.newest("default", processed=False, limit=9)
+        articles = await newest_articles(store, "default", processed=False, limit=9)
         assert [article.id for article in articles] == ["a"]
 
 
@@ -224,3 +235,25 @@ def _fill_schema_1(session: Session) -> None:
             f"""INSERT INTO {table} (id, source_id, title, body, url, content_hash, created_at)
             VALUES ('{id_}', 's', 't', 'b', 'u', 'h', 1)"""
         )
+
+
+async def test_k7_y3_messages_of_webhooks_survive_the_migration_to_channels(
+    empty_url: Callable[[], str], kind: str, tmp_path: Path
+):
+    folder = tmp_path / "before channels"
+    shutil.copytree(SqliteDatabase.migrations.parent / kind, folder)
+    for file in folder.iterdir():
+        if file.name >= "0034":
+            file.unlink()
+    url = empty_url()
+    async with opened(url, folder) as store:
+        await store.prepare()
+        await store.webhooks.add(a_webhook("w", None), SEALED)
+        await store.webhooks.add_test(a_webhook("w", None), "webhook.test", "1", NOW)
+    async with opened(url) as store:
+        await store.prepare()
+        (message,) = await store.webhooks.deliveries("w", limit=10)
+        assert message.webhook_id == "w"
+        assert await store.webhooks.with_due(NOW) == ["w"]
+        await store.webhooks.remove(a_webhook("w", None))
+        assert await rows(store, "SELECT count(*) FROM deliveries") == [(0,)]

@@ -1,4 +1,4 @@
-"""Posts that come many at a time are stored as those that come alone (D1, M6, K5)."""
+"""Posts stored in batches are stored like single ones (D1, M6, K5)."""
 
 import asyncio
 from dataclasses import replace
@@ -8,29 +8,37 @@ import pytest
 
 from headwater.model import Post, Source
 from headwater.store import Store
-from tests.store.pieces import NOW, ODD_TEXT, a_post, a_success, stored, with_posts
+from tests.store.store_data import (
+    NOW,
+    ODD_TEXT,
+    a_post_of,
+    a_success,
+    newest_posts,
+    stored,
+    with_posts,
+)
 
 MANY = 30
 ODD = (ODD_TEXT, "", "\\N", "\\.", "a\tb", "\\", "\\\\t", "\r\n", "NULL", '"', "{a,b}", "\x01", "é")
 
 
 def many(source: Source, name: str = "", **changes: Any) -> list[Post]:
-    return [a_post(source, f"{name} {n}", **changes) for n in range(MANY)]
+    return [a_post_of(source, f"{name} {n}", **changes) for n in range(MANY)]
 
 
 async def kept(store: Store, source: Source) -> list[Post]:
-    return list(await store.posts.newest(source_id=source.id, limit=1000))
+    return list(await newest_posts(store, source_id=source.id, limit=1000))
 
 
-async def test_m6_whatever_is_in_them_comes_back(store: Store):
+async def test_m6_any_text_survives_a_round_trip(store: Store):
     source = await stored(store)
-    odd = [a_post(source, f"{n} {text}", title=text, author=text) for n, text in enumerate(ODD)]
-    bare = [a_post(source, f"bare {n}", author=None, published_at=None) for n in range(MANY)]
+    odd = [a_post_of(source, f"{n} {text}", title=text, author=text) for n, text in enumerate(ODD)]
+    bare = [a_post_of(source, f"bare {n}", author=None, published_at=None) for n in range(MANY)]
     await with_posts(store, source, *odd, *bare)
     assert sorted(await kept(store, source), key=str) == sorted(odd + bare, key=str)
 
 
-async def test_d1_those_that_are_there_stay_as_they_are_and_the_others_are_stored(store: Store):
+async def test_d1_existing_posts_are_unchanged_and_the_others_are_stored(store: Store):
     one, other = await stored(store), await stored(store)
     first = many(one, title="First")
     one = await with_posts(store, one, *first)
@@ -44,7 +52,7 @@ async def test_d1_those_that_are_there_stay_as_they_are_and_the_others_are_store
 
 
 @pytest.mark.parametrize("title", [None, "\ud800"], ids=["no title", "surrogate"])
-async def test_k5_one_that_cannot_be_stored_harms_no_other_poll(store: Store, title: Any):
+async def test_k5_a_post_that_cannot_be_stored_affects_no_other_poll(store: Store, title: Any):
     sources = [await stored(store) for _ in range(3)]
     brought = [many(source) for source in sources]
     brought[1][17] = replace(brought[1][17], title=title)
@@ -55,11 +63,11 @@ async def test_k5_one_that_cannot_be_stored_harms_no_other_poll(store: Store, ti
     assert await store.sources.get(sources[1].id) == sources[1]
 
 
-async def test_k1_what_a_transaction_did_before_is_kept_when_a_post_was_there(store: Store):
+async def test_k1_earlier_statements_of_a_transaction_are_kept_if_a_post_exists(store: Store):
     source = await stored(store)
     first = many(source)
     source = await with_posts(store, source, *first)
-    result = await store.record(a_success(source, [*first, a_post(source, "new")], size=99))
+    result = await store.record(a_success(source, [*first, a_post_of(source, "new")], size=99))
     assert result.recorded
     assert (await store.polls.newest(source.id, limit=1))[0].size == 99
     assert (await store.sources.get(source.id)).last_polled == NOW

@@ -1,9 +1,9 @@
-"""What a poll decided becomes stored, all of it or nothing (K1, K5, D4, D5)."""
+"""The outcome of a poll is stored completely or not at all (K1, K5, D4, D5)."""
 
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,34 +16,35 @@ from headwater.model import (
     Validators,
 )
 from headwater.store import Session, Store
-from headwater.store.record import record
-from tests.store.pieces import (
+from headwater.store.record_outcomes import record
+from tests.store.store_data import (
     DAY,
     GONE,
     HOUR,
     NOW,
     ODD_TEXT,
     a_failure,
-    a_post,
+    a_polled_source,
+    a_post_of,
     a_rich_success,
-    a_source,
     a_success,
     bodies,
     everything,
+    newest_posts,
     rows,
     stored,
     with_posts,
 )
 
 
-async def test_everything_a_poll_decided_is_stored(store: Store):
+async def test_the_whole_outcome_of_a_poll_is_stored(store: Store):
     source = await stored(store, requested_at=NOW - HOUR, consecutive_failures=4)
     outcome = a_rich_success(source)
 
     assert await store.record(outcome) == outcome
 
     assert await store.sources.get(source.id) == replace(outcome.source, generation=1)
-    found = await store.posts.newest(source_id=source.id, limit=10)
+    found = await newest_posts(store, source_id=source.id, limit=10)
     assert set(found) == set(outcome.posts)
     assert await rows(store, "SELECT key FROM late_keys ORDER BY key") == [("k1",), ("k2",)]
     (poll,) = await store.polls.newest(source.id, limit=10)
@@ -58,7 +59,7 @@ async def test_everything_a_poll_decided_is_stored(store: Store):
     assert lane.next_allowed_set_at == lane.last_success_at == lane.resolved_at == NOW
 
 
-async def test_a_failure_is_stored_with_its_story(store: Store):
+async def test_a_failure_is_stored_with_its_details(store: Store):
     source = await stored(store)
     hold = Hold(NOW + HOUR, NOW, "slow down")
     outcome = a_failure(source, GONE)
@@ -89,7 +90,7 @@ async def test_s9_a_poll_clears_the_request(store: Store):
     assert (await store.sources.get(source.id)).requested_at is None
 
 
-async def test_p10_a_request_made_while_a_poll_runs_is_answered_by_it(store: Store):
+async def test_p10_a_request_made_during_a_poll_is_completed_by_it(store: Store):
     source = await stored(store)
     await store.sources.request([source.id], NOW)
 
@@ -100,7 +101,7 @@ async def test_p10_a_request_made_while_a_poll_runs_is_answered_by_it(store: Sto
 
 
 class BrokenSession:
-    """A session that fails at its n-th statement that writes."""
+    """A session that fails at its n-th write."""
 
     def __init__(self, session: Session, steps: int) -> None:
         self._session = session
@@ -121,7 +122,7 @@ class BrokenSession:
         self._step()
         self._session.insert_rows(table, rows, conflict)
 
-    def update_rows(self, table: str, rows: Any, also: str) -> None:
+    def update_rows(self, table: str, rows: Any, also: str = "") -> None:
         self._step()
         self._session.update_rows(table, rows, also)
 
@@ -131,14 +132,16 @@ class BrokenSession:
         self._left -= 1
 
 
-async def test_k1_a_poll_that_breaks_at_any_step_leaves_nothing(store: Store):
+async def test_k1_a_poll_that_fails_at_any_step_leaves_nothing(store: Store):
     source = await stored(store)
     outcome = a_rich_success(source)
     before = await everything(store)
 
     async def recorded(steps: int) -> bool:
         try:
-            await store.database.write(lambda s: record(BrokenSession(s, steps), [outcome]))
+            await store.database.write(
+                lambda s: record(cast(Session, BrokenSession(s, steps)), [outcome])
+            )
         except RuntimeError:
             return False
         return True
@@ -161,9 +164,9 @@ async def test_k1_a_poll_that_breaks_at_any_step_leaves_nothing(store: Store):
     ],
     ids=["surrogate", "no title", "huge number", "not JSON"],
 )
-async def test_k5_a_bad_result_harms_no_other(store: Store, broken: Any):
+async def test_k5_a_bad_result_affects_no_other(store: Store, broken: Any):
     sources = [await stored(store) for _ in range(5)]
-    outcomes = [a_success(source, [a_post(source)]) for source in sources]
+    outcomes = [a_success(source, [a_post_of(source)]) for source in sources]
     outcomes[2] = broken(outcomes[2])
 
     results = await asyncio.gather(*map(store.record, outcomes), return_exceptions=True)
@@ -175,11 +178,11 @@ async def test_k5_a_bad_result_harms_no_other(store: Store, broken: Any):
     assert await store.polls.newest(sources[2].id, limit=1) == []
 
 
-async def test_k5_a_result_stored_before_the_database_went_away_counts_as_stored(
+async def test_k5_a_result_stored_before_the_database_failed_counts_as_stored(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     sources = [await stored(store) for _ in range(3)]
-    outcomes = [a_success(source, [a_post(source)]) for source in sources]
+    outcomes = [a_success(source, [a_post_of(source)]) for source in sources]
     outcomes[1] = replace(outcomes[1], duration_ms=2**70)
     write, calls = store.database.write, list[Any]()
 
@@ -197,9 +200,9 @@ async def test_k5_a_result_stored_before_the_database_went_away_counts_as_stored
     assert results[2] == outcomes[2]
 
 
-async def test_k5_a_database_that_refuses_says_so_in_one_line(store: Store):
+async def test_k5_a_database_error_is_reported_in_one_line(store: Store):
     source = await stored(store)
-    post = replace(a_post(source), title=None)  # type: ignore[arg-type]
+    post = replace(a_post_of(source), title=None)  # type: ignore[arg-type]
 
     with pytest.raises(StoreError) as caught:
         await store.record(a_success(source, [post]))
@@ -209,20 +212,20 @@ async def test_k5_a_database_that_refuses_says_so_in_one_line(store: Store):
 
 async def test_posts_are_unique_per_source(store: Store):
     one, other = await stored(store), await stored(store)
-    first = a_post(one, title="First")
+    first = a_post_of(one, title="First")
     one = await with_posts(store, one, first)
-    await with_posts(store, one, a_post(one, title="Again", created_at=NOW + DAY))
-    await with_posts(store, other, a_post(other))
+    await with_posts(store, one, a_post_of(one, title="Again", created_at=NOW + DAY))
+    await with_posts(store, other, a_post_of(other))
 
-    assert await store.posts.newest(source_id=one.id, limit=10) == [first]
+    assert await newest_posts(store, source_id=one.id, limit=10) == [first]
     assert await store.posts.count(other.id) == 1
     assert await store.posts.count() == 2
 
 
-async def test_m6_any_text_comes_back_as_it_went_in(store: Store):
+async def test_m6_any_text_survives_a_round_trip(store: Store):
     source = await stored(store, label=ODD_TEXT)
     long = (ODD_TEXT * 20_000)[:1_048_576]
-    post = a_post(source, long, title=ODD_TEXT, author=ODD_TEXT, url=f"https://x.org/{ODD_TEXT}")
+    post = a_post_of(source, long, title=ODD_TEXT, author=ODD_TEXT, url=f"https://x.org/{ODD_TEXT}")
     outcome = a_success(source, [post])
     after = replace(
         outcome.source,
@@ -233,20 +236,20 @@ async def test_m6_any_text_comes_back_as_it_went_in(store: Store):
 
     await store.record(replace(outcome, source=after))
 
-    assert await store.posts.newest(source_id=source.id, limit=1) == [post]
+    assert await newest_posts(store, source_id=source.id, limit=1) == [post]
     assert await store.sources.get(source.id) == replace(after, generation=1)
 
 
 async def test_m8_a_huge_feed_is_stored_in_one_poll(store: Store):
     source = await stored(store)
-    posts = [a_post(source, f"entry {n}") for n in range(20_000)]
+    posts = [a_post_of(source, f"entry {n}") for n in range(20_000)]
 
     await store.record(a_success(source, posts))
 
     assert await store.posts.count(source.id) == 20_000
 
 
-async def test_r8_late_keys_are_remembered_renewed_and_forgotten(store: Store):
+async def test_r8_late_keys_are_stored_renewed_and_deleted(store: Store):
     source = await stored(store)
     first = a_success(source, late_keys=LateKeys(remember=("old", "kept")))
     await store.record(first)
@@ -262,7 +265,7 @@ async def test_r8_late_keys_are_remembered_renewed_and_forgotten(store: Store):
     assert await rows(store, "SELECT key FROM late_keys") == []
 
 
-async def test_p9_a_hold_without_a_lane_is_the_source_s_own(store: Store):
+async def test_p9_a_hold_without_a_lane_belongs_to_the_source(store: Store):
     source = await stored(store)
     hold = Hold(NOW + HOUR, NOW, "429")
     outcome = a_failure(source, hold=hold)
@@ -273,12 +276,12 @@ async def test_p9_a_hold_without_a_lane_is_the_source_s_own(store: Store):
     assert await store.hosts.all() == []
 
 
-async def test_many_polls_at_once_are_all_stored(store: Store):
-    sources = [a_source() for _ in range(700)]
+async def test_many_concurrent_polls_are_all_stored(store: Store):
+    sources = [a_polled_source() for _ in range(700)]
     await store.sources.add_many(sources)
 
     results = await asyncio.gather(
-        *(store.record(a_success(s, [a_post(s, "a"), a_post(s, "b")])) for s in sources)
+        *(store.record(a_success(s, [a_post_of(s, "a"), a_post_of(s, "b")])) for s in sources)
     )
 
     assert all(result.recorded for result in results)

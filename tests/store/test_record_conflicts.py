@@ -1,4 +1,4 @@
-"""A result meets an edited source, or a twin of its podcast (D4, D5)."""
+"""Outcomes of sources edited during the poll, and duplicates within a podcast (D4, D5)."""
 
 import asyncio
 from dataclasses import replace
@@ -13,9 +13,9 @@ from headwater.model import (
     SourceType,
 )
 from headwater.store import Store
-from tests.store.pieces import (
+from tests.store.store_data import (
     NOW,
-    a_post,
+    a_post_of,
     a_rich_success,
     a_success,
     bodies,
@@ -47,18 +47,18 @@ async def test_d4_a_result_is_discarded_when_the_source_was_edited(
 
     assert not result.recorded
     assert result.posts == ()
-    # what the hosts asked for holds all the same (P3, P9)
+    # the hold of the host applies nevertheless (P3, P9)
     assert (await everything(store)) | {"hosts": []} == before
     assert len(await store.hosts.all()) > 0
     assert await store.sources.get(source.id) == edited
 
 
-async def test_d4_a_result_is_discarded_when_the_source_is_gone(store: Store):
+async def test_d4_a_result_is_discarded_when_the_source_is_deleted(store: Store):
     source, other = await stored(store), await stored(store)
     await store.sources.remove(source.id)
 
     gone, kept = await asyncio.gather(
-        store.record(a_rich_success(source)), store.record(a_success(other, [a_post(other)]))
+        store.record(a_rich_success(source)), store.record(a_success(other, [a_post_of(other)]))
     )
 
     assert not gone.recorded
@@ -69,7 +69,10 @@ async def test_d4_a_result_is_discarded_when_the_source_is_gone(store: Store):
 
 async def test_d4_of_two_results_for_one_source_the_second_is_discarded(store: Store):
     source = await stored(store)
-    first, second = a_success(source, [a_post(source, "1")]), a_success(source, [a_post(source)])
+    first, second = (
+        a_success(source, [a_post_of(source, "1")]),
+        a_success(source, [a_post_of(source)]),
+    )
 
     results = await asyncio.gather(store.record(first), store.record(second))
     late = await store.record(second)
@@ -79,7 +82,7 @@ async def test_d4_of_two_results_for_one_source_the_second_is_discarded(store: S
     assert (await store.sources.get(source.id)).generation == 1
 
 
-async def test_d4_a_person_s_settings_neither_discard_a_result_nor_are_overwritten(store: Store):
+async def test_d4_edited_settings_neither_discard_a_result_nor_are_overwritten(store: Store):
     source = await stored(store)
     settings: dict[str, Any] = {
         "label": "New label",
@@ -92,7 +95,7 @@ async def test_d4_a_person_s_settings_neither_discard_a_result_nor_are_overwritt
     }
     await store.sources.edit(source.id, lambda current: replace(current, **settings))
 
-    result = await store.record(a_success(source, [a_post(source)]))
+    result = await store.record(a_success(source, [a_post_of(source)]))
 
     assert result.recorded
     after = await store.sources.get(source.id)
@@ -102,7 +105,7 @@ async def test_d4_a_person_s_settings_neither_discard_a_result_nor_are_overwritt
 
 async def a_deduping_podcast(store: Store) -> Podcast:
     podcast = Podcast("p", "default", "Deduping", NOW, dedupe_across_sources=True)
-    await store.people.save_podcast(podcast)
+    await store.accounts.save_podcast(podcast)
     return podcast
 
 
@@ -111,7 +114,7 @@ async def test_d5_within_one_batch_the_podcast_stores_a_hash_once(store: Store):
     sources = [await stored(store, podcast_id=podcast.id) for _ in range(3)]
     outsider = await stored(store)
     outcomes = [
-        a_success(source, [a_post(source, "same"), a_post(source, source.id)])
+        a_success(source, [a_post_of(source, "same"), a_post_of(source, source.id)])
         for source in (*sources, outsider)
     ]
     outcomes = [replace(outcome, dedupe_in_podcast=True) for outcome in outcomes]
@@ -122,11 +125,11 @@ async def test_d5_within_one_batch_the_podcast_stores_a_hash_once(store: Store):
     assert await rows(store, "SELECT count(*) FROM posts WHERE body = 'same'") == [(2,)]
 
 
-async def test_d5_a_twin_stored_since_the_poll_looked_counts_as_a_duplicate(store: Store):
+async def test_d5_a_post_stored_after_the_lookup_counts_as_a_duplicate(store: Store):
     podcast = await a_deduping_podcast(store)
     first, second = [await stored(store, podcast_id=podcast.id) for _ in range(2)]
-    await with_posts(store, first, a_post(first, "same"))
-    outcome = a_success(second, [a_post(second, "same")], dedupe_in_podcast=True)
+    await with_posts(store, first, a_post_of(first, "same"))
+    outcome = a_success(second, [a_post_of(second, "same")], dedupe_in_podcast=True)
 
     result = await store.record(replace(outcome, skipped={SkipReason.DUPLICATE: 1}))
 
@@ -139,9 +142,9 @@ async def test_d5_a_twin_stored_since_the_poll_looked_counts_as_a_duplicate(stor
     assert poll.skipped == result.skipped
 
 
-async def test_d5_off_every_source_keeps_its_own(store: Store):
+async def test_d5_without_deduplication_every_source_stores_its_post(store: Store):
     first, second = await stored(store), await stored(store)
 
-    await asyncio.gather(*(store.record(a_success(s, [a_post(s)])) for s in (first, second)))
+    await asyncio.gather(*(store.record(a_success(s, [a_post_of(s)])) for s in (first, second)))
 
     assert await store.posts.count() == 2

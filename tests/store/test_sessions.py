@@ -1,20 +1,20 @@
-"""Sessions: found by the hash of their cookie, for a while, and gone with their token (U1, U3)."""
+"""Sessions: found by cookie hash, limited in time, deleted with their token (U1, U3)."""
 
 from datetime import timedelta
 
-from headwater.model import Token, User
+from headwater.model import Token, TokenScope, User
 from headwater.store import Store
-from headwater.store.sessions import MOST_PER_TOKEN
-from tests.store.pieces import DAY, NOW, rows
+from headwater.store.tokens import MAX_SESSIONS_PER_TOKEN
+from tests.store.store_data import DAY, NOW, rows
 
-TOKEN = Token("t1", None, "laptop", NOW)
+TOKEN = Token("t1", None, "laptop", NOW, TokenScope.ADMIN)
 
 
 async def with_token(store: Store, token: Token = TOKEN) -> None:
     await store.tokens.add(token, f"hash of {token.id}")
 
 
-async def test_a_session_leads_to_its_token_until_its_time_is_over(store: Store):
+async def test_a_session_has_its_token_until_it_expires(store: Store):
     await with_token(store)
     assert await store.sessions.add("cookie", "t1", now=NOW, expires_at=NOW + DAY)
     assert await store.sessions.token_of("cookie", NOW) == TOKEN
@@ -23,8 +23,8 @@ async def test_a_session_leads_to_its_token_until_its_time_is_over(store: Store)
     assert await store.sessions.token_of("another", NOW) is None
 
 
-async def test_u1_a_revoked_token_takes_its_sessions_with_it(store: Store):
-    other = Token("t2", None, "phone", NOW)
+async def test_u1_revoking_a_token_deletes_its_sessions(store: Store):
+    other = Token("t2", None, "phone", NOW, TokenScope.ADMIN)
     await with_token(store)
     await with_token(store, other)
     for number, token in enumerate((TOKEN, TOKEN, other)):
@@ -35,21 +35,21 @@ async def test_u1_a_revoked_token_takes_its_sessions_with_it(store: Store):
     assert await rows(store, "SELECT hash FROM sessions") == [("c2",)]
 
 
-async def test_a_deleted_user_takes_their_sessions_along(store: Store):
-    await store.people.add_user(User("u1", "Ann", NOW))
-    await with_token(store, Token("t1", "u1", "hers", NOW))
+async def test_deleting_a_user_deletes_their_sessions(store: Store):
+    await store.accounts.add_user(User("u1", "Ann", NOW))
+    await with_token(store, Token("t1", "u1", "hers", NOW, TokenScope.USER))
     await store.sessions.add("cookie", "t1", now=NOW, expires_at=NOW + DAY)
-    await store.people.remove_user("u1")
+    await store.accounts.remove_user("u1")
     assert await store.sessions.token_of("cookie", NOW) is None
     assert await rows(store, "SELECT * FROM sessions") == []
 
 
-async def test_u1_there_is_no_session_for_a_token_that_was_revoked_meanwhile(store: Store):
+async def test_u1_a_token_revoked_at_the_same_time_gets_no_session(store: Store):
     assert not await store.sessions.add("cookie", "gone", now=NOW, expires_at=NOW + DAY)
     assert await rows(store, "SELECT * FROM sessions") == []
 
 
-async def test_a_removed_session_is_over_and_removing_it_again_does_no_harm(store: Store):
+async def test_a_deleted_session_is_invalid_and_can_be_deleted_again(store: Store):
     await with_token(store)
     await store.sessions.add("cookie", "t1", now=NOW, expires_at=NOW + DAY)
     for _ in range(2):
@@ -57,19 +57,19 @@ async def test_a_removed_session_is_over_and_removing_it_again_does_no_harm(stor
         assert await store.sessions.token_of("cookie", NOW) is None
 
 
-async def test_sessions_that_are_over_are_forgotten_by_the_next_login(store: Store):
+async def test_expired_sessions_are_deleted_by_the_next_login(store: Store):
     await with_token(store)
     await store.sessions.add("old", "t1", now=NOW, expires_at=NOW + DAY)
     await store.sessions.add("new", "t1", now=NOW + DAY, expires_at=NOW + 2 * DAY)
     assert await rows(store, "SELECT hash FROM sessions") == [("new",)]
 
 
-async def test_u8_a_token_keeps_its_newest_sessions_alone(store: Store):
+async def test_u8_a_token_keeps_its_newest_sessions_only(store: Store):
     await with_token(store)
-    await with_token(store, Token("t2", None, "phone", NOW))
+    await with_token(store, Token("t2", None, "phone", NOW, TokenScope.ADMIN))
     await store.sessions.add("other", "t2", now=NOW, expires_at=NOW + DAY)
-    for number in range(MOST_PER_TOKEN + 5):
+    for number in range(MAX_SESSIONS_PER_TOKEN + 5):
         until = NOW + DAY + timedelta(seconds=number)
         await store.sessions.add(f"c{number}", "t1", now=NOW, expires_at=until)
     kept = {row[0] for row in await rows(store, "SELECT hash FROM sessions")}
-    assert kept == {"other"} | {f"c{number}" for number in range(5, MOST_PER_TOKEN + 5)}
+    assert kept == {"other"} | {f"c{number}" for number in range(5, MAX_SESSIONS_PER_TOKEN + 5)}

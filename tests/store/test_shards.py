@@ -1,6 +1,7 @@
-"""Shards, leases and claims on hosts, as PostgreSQL keeps them (K8, P3)."""
+"""Shards, leases and host locks on PostgreSQL (K8, P3)."""
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -10,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import DatabaseUnavailable, Overtaken
-from headwater.model import Fence, Hold, HostState, SourceType, Visit
+from headwater.errors import DatabaseUnavailable, LeaseLost
+from headwater.model import EPOCH, Fence, Hold, HostState, SourceType, Visit
 from headwater.rules.politeness import lane_of
-from headwater.rules.shards import SHARDS, shard_of
+from headwater.rules.shards import SHARDS, shard_of, share_of
 from headwater.store import Session, Store, open_database
-from headwater.store.claims import HostClaims
-from headwater.store.facts import POLLER_FACT
-from headwater.store.notices import Notices
-from headwater.store.postgres import PostgresDatabase, PostgresSession
-from headwater.store.shards import Buried, Shards
-from tests.store.pieces import NOW, StoreClock, a_post, a_success, rows, stored
+from headwater.store.host_locks import HostLocks
+from headwater.store.key_values import POLLER_KEY
+from headwater.store.migrate import statements
+from headwater.store.postgres import NotifyChannel, PostgresDatabase, PostgresSession
+from headwater.store.shards import HAS_LISTENERS, DeadWorkers, Heartbeat, Shards, heartbeat
+from tests.store.store_data import NOW, StoreClock, a_post_of, a_success, open_shard, rows, stored
 
 pytestmark = pytest.mark.postgres
 LEASE = 30.0
@@ -35,23 +36,27 @@ async def shared(new_postgres: Callable[[], str], clock: StoreClock) -> AsyncIte
 
 @given(st.text())
 def test_every_lane_has_a_shard_and_always_the_same(lane: str):
-    assert 0 <= shard_of(lane) < SHARDS
-    assert shard_of(lane) == shard_of(lane)
+    assert shard_of(lane) == hashlib.md5(lane.encode()).digest()[0]
+    for count in (300, 512, 4096):
+        assert 0 <= shard_of(lane, count) < count
+    assert shard_of(lane, 512) // 2 == shard_of(lane)
 
 
-def test_shards_stay_what_they_are():
+def test_shard_numbers_never_change():
     """Workers of different versions must agree."""
     assert [shard_of(lane) for lane in ("", "example.org", "x.com/default")] == [212, 27, 94]
 
 
-async def test_the_database_knows_the_same_shards(shared: Store):
+@pytest.mark.parametrize("count", [256, 300, 4096])
+async def test_the_database_computes_the_same_shards(shared: Store, count: int):
+    await Shards(shared.database).resize(count)
     lanes = ["", "example.org", "x.com/default", "bücher.example", *map(str, range(500))]
     sql = "SELECT headwater_shard(lane) FROM unnest(:lanes::TEXT[]) AS lane"
     found = await shared.database.read(lambda s: s.fetch(sql, {"lanes": lanes}))
-    assert [row[0] for row in found] == [shard_of(lane) for lane in lanes]
+    assert [row[0] for row in found] == [shard_of(lane, count) for lane in lanes]
 
 
-async def test_a_source_is_in_the_shard_of_its_lane_wherever_it_moves(shared: Store):
+async def test_a_source_is_in_the_shard_of_its_lane_after_every_move(shared: Store):
     feed = await stored(shared)
     timeline = await stored(shared, type=SourceType.TWITTER, url="https://x.com/ada", host=None)
     moved = replace(feed, url="https://other.example/rss", host="other.example")
@@ -61,40 +66,92 @@ async def test_a_source_is_in_the_shard_of_its_lane_wherever_it_moves(shared: St
         assert found[source.id] == shard_of(lane_of(source, "default") or "")
 
 
-async def test_k8_an_opening_makes_the_one_before_void(shared: Store):
+async def test_k8_every_opening_of_a_shard_has_its_own_number(shared: Store):
     shards = Shards(shared.database)
-    first = await shards.open(7, "a")
-    second = await shards.open(7, "b")
-    assert second.epoch == first.epoch + 1
-    assert not await shards.close(first)  # too late to mean anything
-    assert await shards.held_by("b") == {7: second.epoch}
-    assert await shards.close(second)
-    assert await shards.held_by("b") == {}
+    assert await shards.open_free("a", 1) == [], "it has no heartbeat"
+    await beat_of(shared, "a")
+    await beat_of(shared, "b")
+    (first,) = await shards.open_free("a", 1)
+    assert await shards.close("b", [first.shard]) == 0, "it is not theirs to close"
+    assert await shards.close("a", [first.shard]) == 1
+    (second,) = await shards.open_free("b", 1)
+    assert second == Fence(first.shard, first.epoch + 1)
 
 
-async def test_k8_openings_at_the_same_time_have_numbers_of_their_own(shared: Store):
+async def test_k8_a_free_shard_is_opened_by_one_worker(shared: Store):
     shards = Shards(shared.database)
-    wanted = [(n % 40, worker) for n in range(50) for worker in ("a", "b")]
-    opened = await asyncio.gather(*(shards.open(*one) for one in wanted))
-    assert [one.shard for one in opened] == [shard for shard, _ in wanted]
-    assert len(set(opened)) == len(wanted)
-    closed = await asyncio.gather(*(shards.close(one) for one in opened))
-    assert sum(closed) == 40, "the last opening of each shard is the one that counts"
+    names = [f"worker {n}" for n in range(30)]
+    for name in names:
+        await beat_of(shared, name)
+    opened = await asyncio.gather(*(shards.open_free(name, 9) for name in names))
+    found = [fence.shard for fences in opened for fence in fences]
+    assert sorted(found) == list(range(SHARDS))
+    assert await shards.counts() == (SHARDS, SHARDS)
+    for name, fences in zip(names, opened, strict=True):
+        beat = await beat_of(shared, name)
+        assert beat.held == {fence.shard: fence.epoch for fence in fences}
 
 
-async def test_k8_who_stands_still_in_a_transaction_keeps_nobody_waiting(shared: Store):
-    """As a process that is stopped in the middle of one does."""
+@given(st.integers(256, 4096), st.integers(1, 5000))
+def test_k8_shares_differ_by_one_and_cover_all_shards(shards: int, workers: int):
+    shares = [share_of(shards, workers, rank) for rank in range(workers)]
+    assert sum(shares) == shards
+    assert max(shares) - min(shares) <= 1
+
+
+async def test_k8_silent_draining_and_older_workers_get_no_share(shared: Store):
+    shards = Shards(shared.database)
+    for name in ("silent", "draining", "older", "other", "me"):
+        await beat_of(shared, name)
+    await shared.database.execute(
+        "UPDATE workers SET seen_at = seen_at - 12000 WHERE id = 'silent'"
+    )
+    await shared.database.execute("UPDATE workers SET ticked_at = NULL WHERE id = 'older'")
+    await shards.drain("draining", True)
+    state = await shards.state("me", EPOCH, LEASE)
+    assert (state.workers, state.rank, state.takes_part, state.has_dead) == (2, 0, True, False)
+    assert (await shards.state("other", EPOCH, LEASE)).rank == 1
+    state = await shards.state("draining", EPOCH, LEASE)
+    assert (state.takes_part, state.draining) == (False, True)
+    assert (await beat_of(shared, "draining")).draining, "a heartbeat does not end it"
+
+
+async def test_the_number_of_shards_can_be_changed(shared: Store):
+    shards = Shards(shared.database)
+    lanes = [f"host{n}.example" for n in range(50)]
+    for lane in lanes:
+        await stored(shared, url=f"https://{lane}/feed", host=lane)
+    timeline = await stored(shared, type=SourceType.TWITTER, url="https://x.com/ada", host=None)
+    await beat_of(shared, "a")
+    (old,) = await shards.open_free("a", 1)
+    for count in (1000, 4096, 256):
+        await shards.resize(count)
+        assert await shards.counts() == (count, 0)
+        found = dict(await rows(shared, "SELECT id, shard FROM sources"))
+        assert found.pop(timeline.id) == shard_of("x.com/default", count)
+        assert sorted(found.values()) == sorted(shard_of(lane, count) for lane in lanes)
+        later = await stored(shared, url="https://new.example/feed", host="new.example")
+        sql = "SELECT shard FROM sources WHERE host = 'new.example'"
+        assert await rows(shared, sql) == [(shard_of("new.example", count),)]
+        await shared.sources.remove(later.id)
+        (new,) = await shards.open_free("a", 1)
+        assert new.epoch > old.epoch, "results under the old number are discarded"
+        old = new
+
+
+async def test_k8_a_stalled_transaction_delays_no_others(shared: Store):
+    """Like a process that is stopped within a transaction."""
     database = _postgres(shared)
-    database.pause_seconds = 0.1
+    database.idle_transaction_seconds = 0.1
     locked, others_went_on = threading.Event(), threading.Event()
 
-    def stand_still(session: Session) -> None:
+    def stall(session: Session) -> None:
         session.execute("UPDATE shards SET worker = 'a' WHERE shard = 1")
         locked.set()
         others_went_on.wait(60)
         session.fetch("SELECT 1")
 
-    standing = asyncio.create_task(database.write(stand_still))
+    standing = asyncio.create_task(database.write(stall))
     await asyncio.to_thread(locked.wait, 60)
     other = PostgresSession(database.url)
     try:
@@ -109,43 +166,43 @@ async def test_k8_who_stands_still_in_a_transaction_keeps_nobody_waiting(shared:
     assert await rows(shared, "SELECT worker FROM shards WHERE shard = 1") == [("b",)]
 
 
-async def test_k8_the_result_of_an_opening_that_is_over_is_not_stored(shared: Store):
-    shards = Shards(shared.database)
+async def test_k8_the_result_of_an_expired_opening_is_not_stored(shared: Store):
     late, timely = await stored(shared), await stored(shared)
-    old, kept = await shards.open(1, "a"), await shards.open(2, "a")
-    await shards.open(1, "b")
-    discarded = await shared.record(a_success(late, [a_post(late)], fence=old))
-    recorded = await shared.record(a_success(timely, [a_post(timely)], fence=kept))
+    old, kept = await open_shard(shared, 1, "a"), await open_shard(shared, 2, "a")
+    await open_shard(shared, 1, "b")
+    discarded = await shared.record(a_success(late, [a_post_of(late)], fence=old))
+    recorded = await shared.record(a_success(timely, [a_post_of(timely)], fence=kept))
     assert (discarded.recorded, recorded.recorded) == (False, True)
     assert await rows(shared, "SELECT source_id FROM posts") == [(timely.id,)]
 
 
-async def test_k8_silent_workers_lose_their_shards_and_live_ones_do_not(shared: Store):
+async def test_k8_workers_without_heartbeat_lose_their_shards_and_live_ones_do_not(shared: Store):
     shards = Shards(shared.database)
-    hosts = HostClaims(_postgres(shared))
+    hosts = HostLocks(_postgres(shared))
     try:
-        await hosts.take("held.example", 0)
+        await hosts.lock("held.example", 0)
         for worker in ("dead", "alive", "me"):
-            await shards.seen(_seen(worker, hosts.backend if worker == "dead" else None))
+            await beat_of(shared, worker, hosts.backend if worker == "dead" else None)
         opened = {
-            worker: await shards.open(n, worker) for n, worker in enumerate(("dead", "alive"))
+            worker: await open_shard(shared, n, worker)
+            for n, worker in enumerate(("dead", "alive"))
         }
         age = "UPDATE workers SET seen_at = seen_at - 60000 WHERE id = 'dead'"
         await shared.database.write(lambda s: s.execute(age))
-        assert await shards.bury("me", LEASE) == Buried(["dead"], [0])
+        assert await shards.reap("me", LEASE) == DeadWorkers(["dead"], [0])
         assert [one.id for one in await shards.workers()] == ["alive", "me"]
-        assert await shards.held_by("alive") == {1: opened["alive"].epoch}
-        again = await shards.open(0, "me")
+        assert (await beat_of(shared, "alive")).held == {1: opened["alive"].epoch}
+        again = await open_shard(shared, 0, "me")
         assert again.epoch == opened["dead"].epoch + 2
-        other = HostClaims(_postgres(shared))
-        assert await other.take("held.example", 0) is not None, "its hosts were not freed"
+        other = HostLocks(_postgres(shared))
+        assert await other.lock("held.example", 0) is not None, "its hosts were not freed"
         await other.close()
     finally:
         await hosts.close()
 
 
-async def test_p3_an_older_visit_changes_nothing_about_a_newer_one(shared: Store):
-    """Where others may have been since: a result that is stored late must not say otherwise."""
+async def test_p3_an_older_visit_does_not_change_a_newer_one(shared: Store):
+    """Other processes may have visited since: a result stored late must not overwrite that."""
     now = await Shards(shared.database).now()
     older, newer = now - timedelta(seconds=9), now - timedelta(seconds=2)
 
@@ -159,14 +216,14 @@ async def test_p3_an_older_visit_changes_nothing_about_a_newer_one(shared: Store
     await shared.hosts.keep([visit(older, is_last=False)])
     assert await kept() == newer + timedelta(seconds=5)
     await shared.hosts.keep([visit(older, is_last=True)])
-    assert await kept() == older + timedelta(seconds=5), "who has the host knows best"
-    hosts = HostClaims(_postgres(shared))
+    assert await kept() == older + timedelta(seconds=5), "the lock holder decides"
+    hosts = HostLocks(_postgres(shared))
     try:
-        await hosts.take("a.example", 40)
+        await hosts.lock("a.example", 40)
         half = await shared.hosts.get("a.example")
         assert half.next_allowed_set_at is None
         await shared.hosts.keep([visit(newer, is_last=False)])
-        assert await shared.hosts.get("a.example") == half, "somebody is there"
+        assert await shared.hosts.get("a.example") == half, "a visit is in progress"
     finally:
         await hosts.close()
     ahead = now + timedelta(hours=1)  # the clock was set back since
@@ -175,13 +232,13 @@ async def test_p3_an_older_visit_changes_nothing_about_a_newer_one(shared: Store
     assert await kept() == newer + timedelta(seconds=5)
 
 
-async def test_k8_an_overtaken_result_says_nothing_of_its_host_but_what_that_asked_for(
+async def test_k8_an_overtaken_result_stores_only_the_hold_of_its_host(
     shared: Store,
 ):
     shards, source = Shards(shared.database), await stored(shared)
     now = await shards.now()
-    old = await shards.open(1, "a")
-    await shards.open(1, "b")
+    old = await open_shard(shared, 1, "a")
+    await open_shard(shared, 1, "b")
     later = Visit("a.example", now, now + timedelta(seconds=5))
     await shared.hosts.keep([later])
     visits = (replace(later, ended_at=now - timedelta(seconds=40), next_allowed_at=now),)
@@ -195,69 +252,86 @@ async def test_k8_an_overtaken_result_says_nothing_of_its_host_but_what_that_ask
     assert (await shared.hosts.get("a.example")).hold == hold
 
 
-async def test_p3_one_host_wanted_twice_at_once_is_given_back_twice(shared: Store):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_k8_the_server_releases_the_locks_of_a_silent_process(shared: Store):
+    """A suspended process sends nothing, so its session ends and another one can lock the host."""
+    silent = HostLocks(_postgres(shared), idle_seconds=0.5)
+    other = HostLocks(_postgres(shared))
     try:
-        assert None not in await asyncio.gather(*(ours.take("a.example", 0) for _ in range(2)))
-        await ours.give_back("a.example", None)
-        assert await theirs.take("a.example", 0) is None, "the other one is still there"
+        assert await silent.lock("a.example", 0) is not None
+        async with asyncio.timeout(30):
+            while await other.lock("a.example", 0) is None:
+                await asyncio.sleep(0.05)
+        await silent.confirm()
+        with pytest.raises(LeaseLost):
+            silent.check(["a.example"])
+    finally:
+        await silent.close()
+        await other.close()
+
+
+async def test_p3_a_host_locked_twice_concurrently_is_unlocked_twice(shared: Store):
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
+    try:
+        assert None not in await asyncio.gather(*(ours.lock("a.example", 0) for _ in range(2)))
+        await ours.unlock("a.example", None)
+        assert await theirs.lock("a.example", 0) is None, "the other one is still there"
         ours.check(["a.example"])
-        await ours.give_back("a.example", None)
-        assert await theirs.take("a.example", 0) is not None
-        with pytest.raises(Overtaken):
+        await ours.unlock("a.example", None)
+        assert await theirs.lock("a.example", 0) is not None
+        with pytest.raises(LeaseLost):
             ours.check(["a.example"])
     finally:
         await ours.close()
         await theirs.close()
 
 
-async def test_k8_a_host_that_another_took_when_the_connection_was_cut_is_theirs(shared: Store):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_k8_a_host_locked_by_another_after_a_lost_connection_stays_theirs(shared: Store):
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        await ours.take("a.example", 0)
+        await ours.lock("a.example", 0)
         await _cut(shared, ours)
-        assert await theirs.take("a.example", 0) is not None
-        await ours.keep()
-        with pytest.raises(Overtaken):
+        assert await theirs.lock("a.example", 0) is not None
+        await ours.confirm()
+        with pytest.raises(LeaseLost):
             ours.check(["a.example"])
-        await ours.give_back("a.example", None)
-        assert await ours.take("a.example", 0) is None, "it is not ours to give back"
-        await theirs.give_back("a.example", None)
-        assert await ours.take("a.example", 0) is not None
+        await ours.unlock("a.example", None)
+        assert await ours.lock("a.example", 0) is None, "it is not ours to give back"
+        await theirs.unlock("a.example", None)
+        assert await ours.lock("a.example", 0) is not None
         ours.check(["a.example"])
     finally:
         await ours.close()
         await theirs.close()
 
 
-async def test_p3_after_the_death_of_who_polled_alone_every_host_is_half_visited(shared: Store):
+async def test_p3_after_a_single_process_is_killed_every_host_counts_as_visited(shared: Store):
     source = await stored(shared, url="https://b.example/feed", host="b.example")
     assert source.host == "b.example"
-    shards, hosts = Shards(shared.database), HostClaims(_postgres(shared))
+    shards, hosts = Shards(shared.database), HostLocks(_postgres(shared))
     try:
-        await shared.facts.set(POLLER_FACT, "since eight")
-        await shards.suspect_visits()
-        assert await shared.facts.get(POLLER_FACT) is None
-        found = await hosts.take("b.example", 40)
+        await shared.key_values.set(POLLER_KEY, "since eight")
+        await shards.assume_unfinished_visits()
+        assert await shared.key_values.get(POLLER_KEY) is None
+        found = await hosts.lock("b.example", 40)
         assert found is not None
         assert found.next_allowed_at is not None
         assert found.next_allowed_at > await shards.now() + timedelta(seconds=10)
-        await hosts.give_back("b.example", None)
-        await shards.suspect_visits()
+        await hosts.unlock("b.example", None)
+        await shards.assume_unfinished_visits()
         assert (await shared.hosts.get("b.example")).next_allowed_set_at is not None, "once"
     finally:
         await hosts.close()
 
 
-async def test_p3_a_host_belongs_to_one_process_until_it_is_given_back(shared: Store):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_p3_a_host_is_locked_by_one_process_until_it_is_unlocked(shared: Store):
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        assert await ours.take("a.example", 0) == HostState("a.example")
-        assert await theirs.take("a.example", 0) is None
-        assert await theirs.take("b.example", 0) == HostState("b.example")
+        assert await ours.lock("a.example", 0) == HostState("a.example")
+        assert await theirs.lock("a.example", 0) is None
+        assert await theirs.lock("b.example", 0) == HostState("b.example")
         until = NOW + timedelta(seconds=5)
-        await ours.give_back("a.example", Visit("a.example", NOW, until))
-        found = await theirs.take("a.example", 0)
+        await ours.unlock("a.example", Visit("a.example", NOW, until))
+        found = await theirs.lock("a.example", 0)
         assert found is not None
         assert found.next_allowed_at == until, "a visit is known before its host is free"
     finally:
@@ -265,156 +339,129 @@ async def test_p3_a_host_belongs_to_one_process_until_it_is_given_back(shared: S
         await theirs.close()
 
 
-async def test_p3_visits_under_way_keep_their_hosts_when_the_connection_is_cut(shared: Store):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_p3_running_visits_keep_their_hosts_when_the_connection_is_lost(shared: Store):
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        await ours.take("a.example", 0)
+        await ours.lock("a.example", 0)
         await _cut(shared, ours)
         with pytest.raises(Exception, match="cannot be used now"):
-            await ours.take("b.example", 0)
-        assert await ours.take("b.example", 0) is not None
-        assert await theirs.take("a.example", 0) is None
+            await ours.lock("b.example", 0)
+        assert await ours.lock("b.example", 0) is not None
+        assert await theirs.lock("a.example", 0) is None
     finally:
         await ours.close()
         await theirs.close()
 
 
-async def test_p3_visits_under_way_keep_their_hosts_though_nobody_asks_for_another(shared: Store):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_p3_running_visits_keep_their_hosts_without_new_requests(shared: Store):
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        await ours.take("a.example", 3)
+        await ours.lock("a.example", 3)
         await _cut(shared, ours)
-        await ours.keep()
-        assert await theirs.take("a.example", 3) is None
-        await ours.keep()
-        await ours.give_back("a.example", None)
-        assert await theirs.take("a.example", 3) is not None
+        await ours.confirm()
+        assert await theirs.lock("a.example", 3) is None
+        await ours.confirm()
+        await ours.unlock("a.example", None)
+        assert await theirs.lock("a.example", 3) is not None
     finally:
         await ours.close()
         await theirs.close()
 
 
-@pytest.mark.parametrize("visited", [False, True], ids=["never visited", "visited before"])
-async def test_p3_a_host_that_was_given_back_unused_costs_nobody_a_delay(
-    shared: Store, visited: bool
-):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_p3_a_host_that_is_unlocked_without_a_visit_keeps_its_delay(shared: Store):
+    """As after a cancelled lock: whether a request was sent is not known later."""
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        if visited:
-            await shared.hosts.keep([Visit("a.example", NOW, NOW + timedelta(seconds=5))])
-        before = await shared.hosts.get("a.example")
-        taken = await ours.take("a.example", 40)
-        assert taken == before
-        assert (await shared.hosts.get("a.example")).next_allowed_at != before.next_allowed_at
-        await ours.give_back_unused(before)
-        assert await shared.hosts.get("a.example") == before
-        taking = asyncio.create_task(ours.take("a.example", 40))
-        await asyncio.sleep(0)
-        taking.cancel()  # the claim comes too late for whoever wanted it
-        while (found := await theirs.take("a.example", 0)) is None:
-            await asyncio.sleep(0.01)
-        assert found == before
+        assert await ours.lock("a.example", 40) == HostState("a.example")
+        await ours.unlock("a.example", None)
+        found = await theirs.lock("a.example", 40)
+        assert found is not None
+        assert found.next_allowed_at is not None
+        assert found.next_allowed_at > await Shards(shared.database).now() + timedelta(seconds=10)
     finally:
         await ours.close()
         await theirs.close()
 
 
-@pytest.mark.parametrize("dies", [False, True], ids=["on its way", "dead on its way"])
-async def test_p3_who_gives_back_after_a_cut_leaves_alone_that_another_set_out(
-    shared: Store, dies: bool
-):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
-    try:
-        taken = await ours.take("a.example", 40)
-        assert taken is not None
-        await _cut(shared, ours)
-        with pytest.raises(DatabaseUnavailable):
-            await ours.take("b.example", 0)
-        waiting = await theirs.take("a.example", 40)
-        assert waiting is not None
-        await theirs.take("a.example", 40, waiting.next_allowed_at)
-        set_out = await shared.hosts.get("a.example")
-        assert set_out.next_allowed_set_at is None
-        if dies:
-            await _cut(shared, theirs)
-        await ours.give_back_unused(taken)
-        assert await shared.hosts.get("a.example") == set_out
-    finally:
-        await ours.close()
-        await theirs.close()
-
-
-async def test_p3_a_host_given_back_unused_by_one_of_us_is_still_visited_by_the_other(
+async def test_p3_unlocking_after_a_lost_connection_keeps_the_unfinished_visit_of_another(
     shared: Store,
 ):
-    ours = HostClaims(_postgres(shared))
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        states = await asyncio.gather(*(ours.take("a.example", 40) for _ in range(2)))
-        assert states[0] is not None
-        half = await shared.hosts.get("a.example")
-        await ours.give_back_unused(states[0])
-        assert await shared.hosts.get("a.example") == half
-        assert half.next_allowed_set_at is None
+        assert await ours.lock("a.example", 40) is not None
+        await _cut(shared, ours)
+        with pytest.raises(DatabaseUnavailable):
+            await ours.lock("b.example", 0)
+        waiting = await theirs.lock("a.example", 40)
+        assert waiting is not None
+        await theirs.lock("a.example", 40, waiting.next_allowed_at)
+        unfinished = await shared.hosts.get("a.example")
+        assert unfinished.next_allowed_set_at is None
+        late = Visit("a.example", NOW, NOW + timedelta(seconds=5))
+        for visit in (None, late):
+            await ours.unlock("a.example", visit)
+            assert await shared.hosts.get("a.example") == unfinished
     finally:
         await ours.close()
+        await theirs.close()
 
 
-async def test_p3_who_dies_on_a_visit_leaves_its_delay_to_others(shared: Store):
-    """Also on a host that a redirect led to, and also for a delay that outlasts every lease."""
-    dying, others = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_p3_a_worker_killed_during_a_visit_leaves_its_delay(shared: Store):
+    """Also on the target of a redirect, and also for a delay longer than every lease."""
+    dying, others = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        assert await dying.take("a.example", 40) == HostState("a.example")
-        assert await dying.take("b.example", 0) == HostState("b.example"), "it has no delay"
+        assert await dying.lock("a.example", 40) == HostState("a.example")
+        assert await dying.lock("b.example", 0) == HostState("b.example"), "it has no delay"
         await _cut(shared, dying)
-        first = await others.take("a.example", 40)
+        first = await others.lock("a.example", 40)
         now = await Shards(shared.database).now()
         assert first is not None
         assert first.next_allowed_at is not None
         assert now + timedelta(seconds=10) < first.next_allowed_at <= now + timedelta(seconds=41)
-        await others.give_back("a.example", None)
-        again = await others.take("a.example", 40)
-        assert again == first, "who was told to wait and left changes nothing"
-        assert await others.take("b.example", 0) == HostState("b.example")
+        await others.unlock("a.example", None)
+        again = await others.lock("a.example", 40)
+        assert again == first, "a process that gave up waiting changes nothing"
+        assert await others.lock("b.example", 0) == HostState("b.example")
     finally:
         await dying.close()
         await others.close()
 
 
-async def test_p3_a_visit_that_ended_is_waited_for_from_its_end(shared: Store):
-    hosts = HostClaims(_postgres(shared))
+async def test_p3_the_delay_after_a_finished_visit_counts_from_its_end(shared: Store):
+    hosts = HostLocks(_postgres(shared))
     try:
-        await hosts.take("a.example", 40)
+        await hosts.lock("a.example", 40)
         ended = await Shards(shared.database).now()
         until = ended + timedelta(seconds=40)
-        await hosts.give_back("a.example", Visit("a.example", ended, until))
-        found = await hosts.take("a.example", 40)
+        await hosts.unlock("a.example", Visit("a.example", ended, until))
+        found = await hosts.lock("a.example", 40)
         assert found == HostState("a.example", until, ended)
     finally:
         await hosts.close()
 
 
-async def test_p3_a_host_that_nobody_wants_any_more_is_given_back(shared: Store):
-    ours, theirs = HostClaims(_postgres(shared)), HostClaims(_postgres(shared))
+async def test_p3_a_host_whose_lock_was_cancelled_is_released(shared: Store):
+    ours, theirs = HostLocks(_postgres(shared)), HostLocks(_postgres(shared))
     try:
-        for turns in range(6):  # cancelled before it is asked for, meanwhile, and behind it
-            taking = asyncio.create_task(ours.take("a.example", 0))
+        for turns in range(6):  # cancelled before the request is sent, during it, and after it
+            taking = asyncio.create_task(ours.lock("a.example", 0))
             for _ in range(turns):
                 await asyncio.sleep(0)
             taking.cancel()
             await asyncio.wait([taking])
             async with asyncio.timeout(60):
-                while await theirs.take("a.example", 0) is None:
+                while await theirs.lock("a.example", 0) is None:
                     await asyncio.sleep(0.01)
-            await theirs.give_back("a.example", None)
+            await theirs.unlock("a.example", None)
     finally:
         await ours.close()
         await theirs.close()
 
 
-async def _cut(shared: Store, claims: HostClaims) -> None:
-    """End a connection as a death does."""
+async def _cut(shared: Store, locks: HostLocks) -> None:
+    """Cut a connection as a killed process does."""
     sql = "SELECT pg_terminate_backend(:pid, 60000)"
-    await shared.database.write(lambda s: s.fetch(sql, {"pid": claims.backend}))
+    await shared.database.write(lambda s: s.fetch(sql, {"pid": locks.backend}))
 
 
 async def test_visits_of_one_host_in_one_transaction_are_one_row(shared: Store):
@@ -431,23 +478,27 @@ async def test_visits_of_one_host_in_one_transaction_are_one_row(shared: Store):
     assert (await shared.hosts.get("b.example")).next_allowed_at == later
 
 
-async def test_news_are_told_where_somebody_listens(shared: Store):
-    notices = Notices(_postgres(shared))
-    assert not await notices.are_heard()
+async def test_notifications_are_sent_when_a_listener_exists(shared: Store):
+    notices = NotifyChannel(_postgres(shared))
+
+    async def has_listeners() -> bool:
+        return bool((await rows(shared, f"SELECT {HAS_LISTENERS}"))[0][0])
+
+    assert not await has_listeners()
     heard = notices.listen()
     first = asyncio.ensure_future(anext(heard))
     async with asyncio.timeout(60):
-        while not await notices.are_heard():
+        while not await has_listeners():
             await asyncio.sleep(0.01)
         texts = ['["quoted \\ \\" and more"]', "plain"]
-        await notices.tell(texts)
+        await notices.send(texts)
         assert [await first, await anext(heard)] == texts
         await heard.aclose()  # type: ignore[attr-defined]
-        while await notices.are_heard():
+        while await has_listeners():
             await asyncio.sleep(0.01)
 
 
-async def test_there_is_no_fence_without_others(store: Store):
+async def test_a_single_process_has_no_fence(store: Store):
     source = await stored(store)
     assert (await store.record(a_success(source))).recorded
 
@@ -457,9 +508,48 @@ def _postgres(store: Store) -> PostgresDatabase:
     return store.database
 
 
-def _seen(worker: str, backend: int | None) -> dict[str, object]:
-    numbers = dict.fromkeys(("pid", "started", "in_flight", "polls", "lost"), 0)
-    return {"id": worker, "machine": "here", "backend": backend, "counts": "{}", **numbers}
+async def beat_of(store: Store, worker: str, backend: int | None = None) -> Heartbeat:
+    numbers = dict.fromkeys(("pid", "started", "ticked", "in_flight", "polls", "lost"), 0)
+    texts = {"id": worker, "machine": "here", "counts": "{}"}
+    row = {**numbers, **texts, "backend": backend, "draining": False}
+    return await store.database.write(lambda session: heartbeat(session, row))
+
+
+_QUEUE = (
+    "CREATE TYPE procrastinate_job_status AS ENUM ('todo', 'doing')",
+    """CREATE TABLE procrastinate_jobs (id BIGSERIAL PRIMARY KEY, task_name TEXT, lock TEXT,
+        status procrastinate_job_status DEFAULT 'todo')""",
+    "CREATE TYPE procrastinate_job_to_defer_v1 AS (task_name TEXT)",
+    "CREATE TABLE procrastinate_events (job_id BIGINT REFERENCES procrastinate_jobs)",
+    """CREATE FUNCTION procrastinate_noted() RETURNS TRIGGER LANGUAGE plpgsql
+        AS 'BEGIN RETURN NEW; END'""",
+    """CREATE TRIGGER procrastinate_noting BEFORE INSERT ON procrastinate_jobs
+        FOR EACH ROW EXECUTE FUNCTION procrastinate_noted()""",
+    "CREATE INDEX headwater_jobs_lock ON procrastinate_jobs (lock)",
+)
+
+
+@pytest.mark.parametrize(("task", "left"), [("headwater.shard", 0), ("another.task", 6)])
+async def test_k7_an_upgrade_removes_the_job_queue_of_older_versions(
+    shared: Store, task: str, left: int
+):
+    """Unless another program uses it too."""
+    (path,) = shared.database.migrations.glob("*_shard_assignment.sql")
+    removal = statements(path.read_text(encoding="utf-8"))[-1]
+
+    def upgrade(session: Session) -> None:
+        for sql in _QUEUE:
+            session.execute(sql)
+        session.execute("INSERT INTO procrastinate_jobs (task_name) VALUES (:task)", {"task": task})
+        for _ in range(2):  # also where there is no queue
+            session.execute(removal)
+
+    await shared.database.write(upgrade)
+    sql = """SELECT count(*) FROM (
+        SELECT relname FROM pg_class WHERE relkind IN ('r', 'c') UNION ALL
+        SELECT proname FROM pg_proc UNION ALL SELECT typname FROM pg_type WHERE typtype = 'e'
+    ) AS one (name) WHERE name LIKE 'procrastinate%' OR name LIKE 'headwater_jobs%'"""
+    assert await rows(shared, sql) == [(left - 1 if left else 0,)]
 
 
 def test_a_fence_is_a_value():

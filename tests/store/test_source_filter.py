@@ -1,4 +1,4 @@
-"""Sources are found by a part of their URL or label, whatever the case, on both databases."""
+"""Sources are found by a part of their URL or label in any letter case, on both databases."""
 
 from collections.abc import Callable
 from itertools import product
@@ -6,11 +6,11 @@ from sys import maxunicode
 
 import pytest
 
-from headwater.rules.lines import lowered
+from headwater.rules.text_checks import lowered
 from headwater.store import Store, open_database
-from headwater.store.source_filter import _BEYOND_ASCII
+from headwater.store.source_pages import NON_ASCII
 from headwater.store.sources import SourceFilter
-from tests.store.pieces import StoreClock, a_source, rows, stored
+from tests.store.store_data import StoreClock, a_polled_source, rows, stored
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from tests.store.pieces import StoreClock, a_source, rows, stored
         (None, ["FEED.example", "/ü", "/Ü", "=%41"], ["ö"]),
     ],
 )
-async def test_text_is_found_in_whatever_case_it_is_written(
+async def test_text_is_found_in_any_letter_case(
     store: Store, label: str | None, found: list[str], missed: list[str]
 ):
     source = await stored(store, label=label, url="https://feed.example/\u00dc?a=%41")
@@ -42,10 +42,12 @@ async def test_text_is_found_in_whatever_case_it_is_written(
         assert await store.sources.find(wanted, limit=10) == [], text
 
 
-async def test_text_is_found_where_its_small_letters_are(store: Store):
+async def test_text_is_found_by_its_lower_case(store: Store):
     letters = "aikKσςΣßżŻéÉ%!\u0130\u0131\u212a"
     labels = ["".join(pair) for pair in product(letters, letters)]
-    sources = [a_source(label=label, url=f"http://bb.bb/{n}") for n, label in enumerate(labels)]
+    sources = [
+        a_polled_source(label=label, url=f"http://bb.bb/{n}") for n, label in enumerate(labels)
+    ]
     await store.sources.add_many(sources)
     for text in (*letters, *labels[::7], "\u0130\u212a", "żé", "żéσ", "kik", "KIŻÉ"):
         wanted = SourceFilter(podcast_id="default", text=text)
@@ -54,13 +56,13 @@ async def test_text_is_found_where_its_small_letters_are(store: Store):
         assert sorted(map(str, found)) == sorted(expected), text
 
 
-def test_no_letter_that_has_a_small_one_is_missed():
-    others = (chr(code) for code in range(maxunicode + 1) if code not in _BEYOND_ASCII)
+def test_no_letter_with_a_lower_case_form_is_missing():
+    others = (chr(code) for code in range(maxunicode + 1) if code not in NON_ASCII)
     assert [letter for letter in others if lowered(letter) != letter and not letter.isascii()] == []
 
 
 @pytest.mark.postgres
-async def test_small_letters_are_those_of_postgresql(new_postgres: Callable[[], str]):
+async def test_lower_case_agrees_with_postgresql(new_postgres: Callable[[], str]):
     scripts = (
         range(0x80, 0x590),
         range(0x10A0, 0x1100),

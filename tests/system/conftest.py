@@ -1,4 +1,4 @@
-"""A real `headwater serve` beside a scripted web on loopback hosts."""
+"""A real `headwater serve` with a scripted web on loopback hosts."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -20,10 +20,11 @@ import pytest
 
 from headwater.app import open_app
 from headwater.clock import SystemClock
-from headwater.demo import DemoWeb, Reply, Request, ScriptedHost
+from headwater.demo.demo_web import DemoWeb, Reply, Request
 from headwater.model import SourceType
-from headwater.operations.sources import SourceSettings, add_source
+from headwater.operations.sources import add_source
 from headwater.settings import load_settings
+from tests.scripted_host import ScriptedHost
 
 DEADLINE = 60.0
 
@@ -40,9 +41,19 @@ def rss(host: str, *entries: tuple[str, str, datetime | None]) -> bytes:
     return f'<rss version="2.0"><channel><title>{host}</title>{items}</channel></rss>'.encode()
 
 
+def rss_of_links(bodies: Mapping[str, str]) -> bytes:
+    """A feed of undated entries: their bodies by link."""
+    items = "".join(
+        f"<item><title>Title {number}</title><link>{link}</link><description>{body}</description>"
+        "</item>"
+        for number, (link, body) in enumerate(bodies.items())
+    )
+    return f'<rss version="2.0"><channel><title>Links</title>{items}</channel></rss>'.encode()
+
+
 @dataclass
 class Headwater:
-    """The program as others meet it: its command line, its process, its database."""
+    """The program as users see it: its command line, its process, its database."""
 
     folder: Path
     options: dict[str, Any] = field(default_factory=dict)
@@ -63,11 +74,12 @@ class Headwater:
             "shutdown-seconds": self.options.get("shutdown_seconds", 5),
             "source": {"tick-seconds": 1, **self.options.get("source", {})},
             "fetch": {"allow-private-networks": True, **self.options.get("fetch", {})},
+            **self.options.get("app", {}),
         }
         (self.folder / "headwater.yaml").write_text(json.dumps({"app": app}))
 
     async def cli(self, *arguments: str, code: int = 0, complaint: bool = False) -> str:
-        """Run a command and answer what it printed, or what it complained of."""
+        """Run a command and return its output, or its error message."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "headwater", *arguments, cwd=self.folder, env=_environment(),
             stdin=asyncio.subprocess.DEVNULL,
@@ -83,21 +95,21 @@ class Headwater:
         return json.loads(await self.cli(*arguments, "--json", code=code))
 
     async def add(self, url: str, **settings: Any) -> str:
-        """Add a source as the command line does, in this process, and answer its id."""
+        """Add a source as the command line does, in this process, and return its id."""
         settings.setdefault("poll_interval_minutes", 100_000)  # due when a test says so
-        wanted = SourceSettings(type=SourceType.RSS, url=url, **settings)
+        wanted = {"type": SourceType.RSS, "url": url} | settings
         async with open_app(load_settings(environ={}, cwd=self.folder)) as app:
             now, most = app.clock.now(), app.settings.limits.max_sources_per_user
-            return (await add_source(app.store, "default", wanted, now, most=most)).id
+            return (await add_source(app.store, "default", wanted, now, most=most, allowed=True)).id
 
     async def start(self) -> None:
-        """Start `serve` and wait until it answers."""
+        """Start `serve` and wait until it responds."""
         with (self.folder / "log.txt").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headwater", "serve"],
                 cwd=self.folder, env=_environment(), stdout=log, stderr=log,
             )  # fmt: skip
-        await until(self._answers)
+        await until(self._is_up)
 
     async def stop(self, how: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end."""
@@ -112,24 +124,24 @@ class Headwater:
         return (self.folder / "log.txt").read_text()
 
     def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Read the database as others may."""
+        """Query the database directly."""
         with contextlib.closing(sqlite3.connect(self.folder / "test.db", timeout=30)) as connection:
             return connection.execute(sql, values).fetchall()
 
     def change(self, sql: str, *values: object) -> None:
-        """Play time: move moments in the database."""
+        """Simulate elapsed time by moving times in the database."""
         with contextlib.closing(sqlite3.connect(self.folder / "test.db", timeout=30)) as connection:
             connection.execute(sql, values)
             connection.commit()
 
     def make_due(self) -> None:
-        """Let every source's interval be over."""
+        """Make every source due."""
         self.change("UPDATE sources SET last_polled = 1")
 
     async def health(self) -> tuple[int, Any]:
         return await get(self.port, "/api/health")
 
-    async def _answers(self) -> bool:
+    async def _is_up(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.log
         try:
@@ -139,7 +151,7 @@ class Headwater:
 
 
 async def get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, Any]:
-    """A GET by hand: status and JSON."""
+    """Send a GET: status and JSON."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
     answer = await reader.read()
@@ -149,7 +161,7 @@ async def get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, Any]:
 
 
 async def until(condition: Callable[[], Any], seconds: float = DEADLINE) -> None:
-    """Wait for a condition to come true; give up loudly."""
+    """Wait until a condition is true; fail after the timeout."""
     deadline = time.monotonic() + seconds
     while True:
         outcome = condition()
@@ -168,7 +180,7 @@ async def web_of(**scripts: Callable[[Request], Any]) -> AsyncIterator[DemoWeb]:
 
 
 def feed_site(*, etag: bool = False, entries: int = 1) -> Callable[[Request], Reply]:
-    """A host whose every path is a feed with entries of its own, dated now."""
+    """A host whose every path is a feed with different entries, dated now."""
 
     def site(request: Request) -> Reply:
         if etag and request.headers.get("if-none-match") == '"v1"':
@@ -178,14 +190,14 @@ def feed_site(*, etag: bool = False, entries: int = 1) -> Callable[[Request], Re
             (f"{request.path[1:]}-{n}", f"Body {n} of {request.path}", now) for n in range(entries)
         ]
         headers = {"ETag": '"v1"'} if etag else {}
-        return Reply(200, rss("demo", *items), "application/rss+xml", headers)
+        return Reply(200, rss("demo.invalid", *items), "application/rss+xml", headers)
 
     return site
 
 
 @pytest.fixture
 def headwater(tmp_path: Path) -> Iterator[Headwater]:
-    """A Headwater in a folder of its own; whatever still runs in the end is killed."""
+    """A Headwater in a temporary folder; processes that still run at the end are killed."""
     program = Headwater(tmp_path)
     yield program
     if program.process is not None:

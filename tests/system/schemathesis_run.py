@@ -1,7 +1,8 @@
-"""Runs schemathesis against a real `headwater serve`, both cut off from the world.
+"""Runs schemathesis against a real `headwater serve`, both isolated from the network.
 
-Made-up sources have made-up addresses, and some of them exist. So all of this happens in a network
-namespace that has loopback alone: `unshare --net python -m tests.system.schemathesis_run FOLDER`.
+Generated sources have generated addresses, and some of them exist. So all of this happens in a
+network namespace with loopback only:
+`unshare --net python -m tests.system.schemathesis_run FOLDER`.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from tests.system.conftest import Headwater, feed_site, web_of
-from tests.system.cut_off import bring_loopback_up
+from tests.system.network_namespace import bring_loopback_up
 
 SECONDS = 240  # far more than it takes
 MORTALS = 12  # users, podcasts and sources that may be deleted
@@ -22,14 +23,14 @@ HERE = Path(__file__).parent
 
 
 async def main(folder: Path) -> int:
-    """Set up, run, look at what is left; the exit code of schemathesis, or 1."""
+    """Set up, run, check the database; return the exit code of schemathesis, or 1."""
     bring_loopback_up()
     async with web_of(news=feed_site(entries=5), blog=feed_site(entries=3, etag=True)) as web:
         program = Headwater(folder)
         token = (await program.cli("tokens", "add", "tests", "--admin")).strip()
         await program.start()
         try:
-            async with Filling(program.port, token) as filling:
+            async with ApiFiller(program.port, token) as filling:
                 known = await filling.fill(web.url("news"), web.url("blog"))
             code = await run(program, token, known)
             assert program.process is not None
@@ -42,14 +43,14 @@ async def main(folder: Path) -> int:
         return code
 
 
-class Filling:
-    """Puts something of everything into the database, over the API."""
+class ApiFiller:
+    """Creates objects of every kind over the API."""
 
     def __init__(self, port: int, token: str) -> None:
         self._base = f"http://127.0.0.1:{port}"
         self._headers = {"Authorization": f"Bearer {token}"}
 
-    async def __aenter__(self) -> "Filling":
+    async def __aenter__(self) -> "ApiFiller":
         self._session = aiohttp.ClientSession(headers=self._headers)
         return self
 
@@ -63,12 +64,13 @@ class Filling:
             return json.loads(text) if text else None
 
     async def fill(self, news: str, blog: str) -> dict[str, list[str]]:
-        """Users, podcasts, sources, posts and articles; answers what ids and names there are."""
+        """Create users, podcasts, sources, posts and articles; return their ids and names."""
         for name in ("ann", "bob"):
             await self.send("POST", "/api/users", {"name": name})
             await self.send("POST", f"/api/users/{name}/podcasts", {"name": "default"})
         own = "/api/users/default/podcasts/default"
-        lasting = [await self._source(own, f"{site}/lasting") for site in (news, blog)]
+        # different paths give different texts: the same story would be one article
+        lasting = [await self._source(own, url) for url in (f"{news}/news", f"{blog}/blog")]
         lasting.append(await self._source("/api/users/ann/podcasts/default", f"{news}/ann"))
         for source in lasting[:2]:
             await self.send("POST", f"{own}/sources/{source}/poll")
@@ -88,7 +90,9 @@ class Filling:
             await self._source("/api/users/default/podcasts/crowd", f"{blog}/{number}")
         await self.send("PUT", "/api/users/default/api-keys/x", {"apiKey": "made-up"})
         hosts = [host["host"] for host in (await self.send("GET", "/api/hosts"))["items"]]
-        return {"sources": lasting, "articles": articles, "hosts": hosts, **mortals}
+        posts = [post["id"] for post in (await self.send("GET", f"{own}/posts"))["items"]]
+        known = {"sources": lasting, "articles": articles, "posts": posts, "hosts": hosts}
+        return known | mortals
 
     async def _source(self, podcast: str, url: str) -> str:
         body = {"type": "rss", "url": url, "includeHistory": True}
@@ -96,12 +100,13 @@ class Filling:
 
 
 def configuration(known: dict[str, list[str]]) -> str:
-    """What schemathesis is to do, as TOML: known ids among made-up ones, and its few exceptions."""
+    """The configuration of schemathesis as TOML: known ids among generated ones, and exceptions."""
     words = {
         "users": ["default", "ann"],
         "podcasts": ["default"],
         "sources": known["sources"],
         "articles": known["articles"],
+        "posts": known["posts"],
         "hosts": known["hosts"],
         "crowd": ["crowd"],
         "mortal-users": known["user"],
@@ -113,7 +118,7 @@ def configuration(known: dict[str, list[str]]) -> str:
 
 
 async def run(program: Headwater, token: str, known: dict[str, list[str]]) -> int:
-    """Run schemathesis itself; its report goes where ours goes."""
+    """Run schemathesis; its report goes to our standard output."""
     config = program.folder / "schemathesis.toml"
     config.write_text(configuration(known))
     process = await asyncio.create_subprocess_exec(

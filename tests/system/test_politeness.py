@@ -1,4 +1,4 @@
-"""What a host sees of us: spacing, one request at a time, holds, conditional requests."""
+"""What a host observes: spacing, one request at a time, holds, conditional requests."""
 
 import asyncio
 import itertools
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.demo import DemoWeb, Reply, Request
+from headwater.demo.demo_web import DemoWeb, Reply, Request
 from tests.system.conftest import Headwater, feed_site, rss, until, web_of
 
 pytestmark = pytest.mark.system
@@ -20,7 +20,7 @@ def gaps(web: DemoWeb, host: str) -> list[float]:
 
 
 def recorded(headwater: Headwater) -> int:
-    """How many polls are over and stored."""
+    """How many polls are finished and stored."""
     return int(headwater.rows("SELECT count(*) FROM polls")[0][0])
 
 
@@ -48,20 +48,20 @@ async def test_p2_p3_no_gap_is_shorter_than_the_delay_over_ticks_and_manual_poll
     assert min(measured) >= delay, measured
 
 
-async def test_p3_the_delay_outlasts_a_clean_restart_and_a_kill(headwater: Headwater) -> None:
+async def test_p3_the_delay_survives_a_clean_restart_and_a_kill(headwater: Headwater) -> None:
     async def polite(request: Request) -> Reply:
         if len(web.visits_to("polite")) == 2:
             await asyncio.Event().wait()  # until we are killed
         return feed_site()(request)
 
     async def run_past_a_tick() -> None:
-        """Start, and wait until whatever may be polled at once has been."""
+        """Start, and wait until everything that may be polled at once has been."""
         done = recorded(headwater)
         headwater.change("UPDATE sources SET requested_at = 1 WHERE id = ?", other)
         await headwater.start()
         await until(lambda: recorded(headwater) > done)
 
-    hour = 3600  # far longer than a start takes: a lane that forgot its delay would be too early
+    hour = 3600  # far longer than a start takes: a lane that forgot its delay would poll too early
     async with web_of(polite=polite, other=feed_site()) as web:
         for n in range(2):
             await headwater.add(web.url("polite", f"/{n}"), poll_delay_seconds=hour)
@@ -81,20 +81,20 @@ async def test_p3_the_delay_outlasts_a_clean_restart_and_a_kill(headwater: Headw
         )
         await headwater.start()
         await until(lambda: len(web.visits_to("polite")) == 2)
-        await headwater.stop(signal.SIGKILL)  # nothing of this visit is recorded
+        await headwater.stop(signal.SIGKILL)  # this visit is not recorded
         await run_past_a_tick()
         assert await headwater.stop(signal.SIGTERM) == 0
         assert len(web.visits_to("polite")) == 2
     assert headwater.rows("SELECT count(*) FROM sources WHERE requested_at IS NOT NULL") == [(1,)]
 
 
-async def test_p1_s6_hosts_run_at_the_same_time_and_a_stuck_one_delays_nobody(
+async def test_p1_s6_hosts_run_in_parallel_and_a_stuck_one_delays_no_other(
     headwater: Headwater,
 ) -> None:
     arrived = asyncio.Event()
 
     async def meet(request: Request) -> Reply:
-        """Answers only once both hosts are being asked."""
+        """Respond only once both hosts are requested."""
         waiting.append(request.base_url)
         if len(set(waiting)) == 2:
             arrived.set()
@@ -112,7 +112,7 @@ async def test_p1_s6_hosts_run_at_the_same_time_and_a_stuck_one_delays_nobody(
         headwater.change("UPDATE sources SET requested_at = 1")
         await headwater.start()
         await until(lambda: len(headwater.rows("SELECT 1 FROM posts")) == 2)
-        # later ticks do not wait for the stuck lane either, nor ask it twice
+        # later ticks neither wait for the stuck lane nor request it twice
         headwater.change("UPDATE sources SET requested_at = 1 WHERE last_success_at IS NOT NULL")
         await until(lambda: len(web.visits_to("one")) == 2)
         assert len(web.visits_to("stuck")) == 1
@@ -135,7 +135,7 @@ async def test_p1_requests_to_one_host_never_overlap(headwater: Headwater) -> No
     assert overlaps(web, "host") == 0
 
 
-async def test_p3_a_redirect_to_another_host_waits_for_its_turn(headwater: Headwater) -> None:
+async def test_p3_a_redirect_to_another_host_waits_for_access(headwater: Headwater) -> None:
     async def slow(request: Request) -> Reply:
         await asyncio.sleep(0.3)
         return feed_site()(request)
@@ -155,7 +155,7 @@ async def test_p3_a_redirect_to_another_host_waits_for_its_turn(headwater: Headw
     assert overlaps(web, "target") == 0
 
 
-async def test_p8_requests_are_conditional_and_304_brings_nothing_new(headwater: Headwater) -> None:
+async def test_p8_requests_are_conditional_and_304_stores_nothing(headwater: Headwater) -> None:
     async with web_of(host=feed_site(etag=True)) as web:
         source = await headwater.add(web.url("host"))
         await headwater.start()

@@ -51,11 +51,11 @@ async def test_a_backup_moves_a_sqlite_database_to_postgresql(
         await headwater.cli("backup", "moving.db")
         await on_postgres.cli("restore", str(headwater.folder / "moving.db"), "--yes")
         await on_postgres.start()
-        await until(lambda: _knows(on_postgres, source))
+        await until(lambda: _lists(on_postgres, source))
         again = await on_postgres.json("poll", "--source", source)
         await on_postgres.stop()
     assert again[0]["outcome"] == "unchanged"
 
 
-async def _knows(program: Headwater, source: str) -> bool:
+async def _lists(program: Headwater, source: str) -> bool:
     return any(listed["id"] == source for listed in await program.json("list"))

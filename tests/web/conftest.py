@@ -1,4 +1,4 @@
-"""The dashboard on a port of its own, asked over real connections and by a real browser."""
+"""The dashboard on a free port, used over real connections and by a real browser."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 import pytest_asyncio
+from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from headwater.model import Podcast
@@ -28,15 +29,15 @@ _SWITCHES = [
     "--disable-sync",
 ]
 Fields = dict[str, str | Sequence[str]]
-expect.set_options(timeout=30_000)  # a machine that tests keep busy takes its time to show things
+expect.set_options(timeout=30_000)  # a busy machine takes longer to render
 
 
 @dataclass
 class Visited(Served):
-    """A running dashboard; visits are made as whoever owns `token`, or as nobody."""
+    """A running dashboard; requests are sent with `token`, or without one."""
 
     async def text(self, path: str, *, status: int = 200, **options: Any) -> str:
-        """The HTML of a page, which must answer with this status."""
+        """The HTML of a page, which must have this status."""
         answer = await self.get(path, **options)
         assert answer.status == status, (answer.status, answer.body[:2000])
         return answer.body.decode()
@@ -50,13 +51,13 @@ class Visited(Served):
         return await self.call("POST", path, data=data, headers=kind, **options)
 
     async def podcast(self, user: str = "default", name: str = "default") -> Podcast:
-        """A podcast by its names; the first start made one of these names."""
-        people = self.app.store.people
+        """A podcast by its names; the first start created one of these names."""
+        people = self.app.store.accounts
         return await people.podcast((await people.user(user)).id, name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a module's tests share an event loop: what is slow to start can then be shared, too."""
+    """Let a module's tests share an event loop, so that slow fixtures can be shared."""
     for item in items:
         is_ours = item.path.parent == Path(__file__).parent
         if is_ours and iscoroutinefunction(getattr(item, "function", None)):
@@ -71,7 +72,7 @@ async def visiting(settings: Settings) -> AsyncIterator[Visited]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def pages(tmp_path: Path) -> AsyncIterator[Visited]:
-    """The dashboard over an empty SQLite database, without tokens: open to this machine."""
+    """The dashboard over an empty SQLite database, without tokens: open to loopback."""
     async for running in visiting(settings_in(tmp_path)):
         yield running
 
@@ -90,7 +91,7 @@ async def pages_by_each(request: pytest.FixtureRequest, tmp_path: Path) -> Async
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """Debian's Chromium, or skip where there is none."""
+    """Debian's Chromium, or skip if it is not installed."""
     if not CHROMIUM.exists():
         pytest.skip(f"no browser here: {CHROMIUM} is missing (apt install chromium)")
     async with async_playwright() as playwright:
@@ -101,7 +102,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    """One browser for a module; contexts in it know nothing of each other."""
+    """One browser for a module; its contexts are independent of each other."""
     async with chromium() as started:
         yield started
 
@@ -116,3 +117,19 @@ async def browser_page(browser: Browser, pages: Visited) -> AsyncIterator[Page]:
     yield page
     await context.close()
     assert errors == []
+
+
+async def findings(page: Page, *rules: str) -> list[tuple[str, str, str]]:
+    """The serious and critical findings of axe."""
+    options: dict[str, list[str]] = {
+        "resultTypes": ["violations"]
+    }  # details of all other rules take long
+    if rules:
+        options["runOnly"] = list(rules)
+    found = (await Axe().run(page, options=options)).response["violations"]
+    return [
+        (one["id"], node["html"], node["failureSummary"])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]

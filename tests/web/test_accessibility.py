@@ -1,26 +1,28 @@
-"""Nothing keeps anybody out: every screen in light, in dark and on a phone, under axe's eyes."""
+"""Accessibility: axe checks every screen in light, in dark and on a phone."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
-from headwater.demo import DemoWeb, Reply
+from headwater.demo.demo_web import DemoWeb, Reply, Request
 from headwater.model import Hold
-from headwater.operations.people import add_podcast
+from headwater.operations.users_and_podcasts import add_podcast
 from tests.api.conftest import settings_in
-from tests.api.filling import articles_of, failed, polled, posts_of, source_of
+from tests.api.scripted_hosts import feed, watch
+from tests.api.stored_data import articles_of, failed, polled, posts_of, source_of
 from tests.api.test_opml import a_list
-from tests.api.watching import feed, watch
-from tests.store.pieces import stored
+from tests.store.store_data import stored
 from tests.system.conftest import web_of
-from tests.web.conftest import Visited, chromium, visiting
+from tests.web.conftest import Visited, findings, visiting
 from tests.web.test_first_use_browser import journal, opml_file
-from tests.web.test_source import page_of
+from tests.web.test_source_page import page_of
+from tests.web.test_watching_browser import posts_of_day
+from tests.web.watched_pages import PageOfDay
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 OWN = "/podcasts/default"
@@ -29,8 +31,8 @@ LONG = "a-word-that-does-not-end-" * 8
 
 
 @dataclass
-class Stage:
-    """Dashboards with nothing, with something of everything, and behind a login."""
+class Dashboards:
+    """Dashboards that are empty, filled, and behind a login."""
 
     empty: Visited
     filled: Visited
@@ -41,40 +43,46 @@ class Stage:
     fine: str  # pages of sources of `filled`
     failing: str
     disabled: str
+    noisy: str
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def eyes() -> AsyncIterator[Page]:
-    """One page in one browser for all screens: they are many."""
-    async with chromium() as started:
-        page = await started.new_page()
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        yield page
-        assert errors == []
+async def shared_page(browser: Browser) -> AsyncIterator[Page]:
+    """One browser page for all screens: there are many."""
+    page = await browser.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    assert errors == []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dashboards]:
     """The three dashboards, and a web that they visit."""
     folders = [tmp_path_factory.mktemp(name) for name in ("empty", "filled", "locked")]
-    scripts = {"journal": journal, "gone": lambda _: Reply(404), "good": lambda _: feed("one")}
+    noisy = PageOfDay("counter")
+    scripts: dict[str, Callable[[Request], Any]] = {
+        "gazette": noisy,
+        "journal": journal,
+        "gone": lambda _: Reply(404),
+        "good": lambda _: feed("one"),
+    }
     async with web_of(**scripts) as web:
         async for empty in visiting(settings_in(folders[0])):
             async for filled in visiting(settings_in(folders[1])):
                 async for locked in visiting(settings_in(folders[2])):
-                    sources = await fill(filled, web)
+                    sources = await fill(filled, web, noisy)
                     locked.service.guard.kind = "DNS"
                     locked.service.guard.since = locked.app.clock.now()
                     await locked.service.pause(paused=True)
                     admin, anna = await locked.admin(), await locked.person("anna")
-                    yield Stage(empty, filled, locked, web, admin, anna, *sources)
+                    yield Dashboards(empty, filled, locked, web, admin, anna, *sources)
 
 
-async def fill(pages: Visited, web: DemoWeb) -> tuple[str, str, str]:
-    """Something of everything, with texts that have no end; pages of three sources."""
+async def fill(pages: Visited, web: DemoWeb, page: PageOfDay) -> tuple[str, str, str, str]:
+    """Objects of every kind, with very long texts; pages of four sources."""
     store, now = pages.app.store, pages.app.clock.now()
-    user = await store.people.user("default")
+    user = await store.accounts.user("default")
     second = await add_podcast(store, user, f"Second {LONG[:150]}", now)
     await stored(store, podcast_id=second.id, last_polled=now)
     await source_of(pages, host="a.example", last_polled=now - timedelta(days=1))
@@ -90,25 +98,27 @@ async def fill(pages: Visited, web: DemoWeb) -> tuple[str, str, str]:
     disabled = await watch(pages, web.url("gone", f"/{LONG}"), maxFailures=1)
     await pages.post(f"{disabled}/poll")
     await pages.post(f"{await watch(pages, web.url('good'))}/poll")
-    return page_of(fine.id), page_of(failing.id), page_of(disabled)
+    noisy = await watch(pages, web.url("gazette", "/"), type="website", label=LONG)
+    await posts_of_day(pages, noisy, page, range(3))  # W6
+    return page_of(fine.id), page_of(failing.id), page_of(disabled), page_of(noisy)
 
 
-Way = Callable[[Page, Stage], Awaitable[None]]
+Way = Callable[[Page, Dashboards], Awaitable[None]]
 
 
 def at(path: str, state: str = "filled") -> Way:
-    """The way to a page that has an address."""
+    """A function that opens a page by its URL."""
 
-    async def go(page: Page, stage: Stage) -> None:
+    async def go(page: Page, stage: Dashboards) -> None:
         await page.goto(getattr(stage, state).url + path)
 
     return go
 
 
 def source(name: str) -> Way:
-    """The way to the page of a source, all of it opened."""
+    """A function that opens the page of a source with everything expanded."""
 
-    async def go(page: Page, stage: Stage) -> None:
+    async def go(page: Page, stage: Dashboards) -> None:
         await page.goto(stage.filled.url + getattr(stage, name))
         await page.locator(".more-settings summary").click()
         await page.locator(".confirm-delete summary").click()
@@ -116,21 +126,21 @@ def source(name: str) -> Way:
     return go
 
 
-async def chosen_sources(page: Page, stage: Stage) -> None:
+async def chosen_sources(page: Page, stage: Dashboards) -> None:
     await at(f"{OWN}/sources")(page, stage)
     await page.locator("tbody input").first.check()
     await page.get_by_role("button", name="Set interval").click()
     await expect(page.get_by_role("alert")).to_be_visible()
 
 
-async def question(page: Page, stage: Stage) -> None:
+async def question(page: Page, stage: Dashboards) -> None:
     await at(f"{OWN}/sources")(page, stage)
     await page.get_by_label("Choose all on this page").check()
     await page.get_by_role("button", name="Delete …").click()
-    await expect(page.get_by_role("button", name="Delete 5 sources")).to_be_visible()
+    await expect(page.get_by_role("button", name="Delete 6 sources")).to_be_visible()
 
 
-async def wrong_settings(page: Page, stage: Stage) -> None:
+async def wrong_settings(page: Page, stage: Dashboards) -> None:
     await page.goto(stage.filled.url + stage.fine)
     await page.get_by_label("Address").fill("gopher://example.org/")
     await page.get_by_role("button", name="Save settings").click()
@@ -138,9 +148,9 @@ async def wrong_settings(page: Page, stage: Stage) -> None:
 
 
 def preview(name: str, path: str, seen: str) -> Way:
-    """The way to what is found at an address."""
+    """A function that opens the preview of an address."""
 
-    async def go(page: Page, stage: Stage) -> None:
+    async def go(page: Page, stage: Dashboards) -> None:
         await at(f"{OWN}/add")(page, stage)
         await page.get_by_label("Address of a feed").fill(stage.web.url(name, path))
         await page.keyboard.press("Enter")
@@ -149,7 +159,31 @@ def preview(name: str, path: str, seen: str) -> Way:
     return go
 
 
-async def import_result(page: Page, stage: Stage) -> None:
+async def parts_of_source(page: Page, stage: Dashboards) -> None:
+    await page.goto(stage.filled.url + stage.noisy)
+    await page.get_by_role("button", name="Choose parts").click()
+    await expect(page.get_by_role("heading", name="Parts of the page")).to_be_visible()
+
+
+async def changes_of_page(page: Page, stage: Dashboards) -> None:
+    await page.goto(stage.filled.url + stage.noisy)
+    await page.get_by_role("link", name="what changed").first.click()
+    await expect(page.locator("ins").nth(1)).to_be_visible()
+
+
+async def parts_to_add(page: Page, stage: Dashboards) -> None:
+    await preview("gazette", "/today", "Parts of the page")(page, stage)
+    await page.get_by_role("button", name="Only h1").click()
+    await expect(page.locator('.part[value="article"]')).to_have_attribute("aria-pressed", "mixed")
+
+
+async def existing_source(page: Page, stage: Dashboards) -> None:
+    await preview("good", "/feed.xml", "You already have this source")(page, stage)
+    await page.get_by_text("Add it once more").first.click()
+    await expect(page.get_by_role("button", name="Add it once more")).to_be_visible()
+
+
+async def import_result(page: Page, stage: Dashboards) -> None:
     await at(f"{OWN}/import", "empty")(page, stage)
     file = opml_file(a_list("ftp://a.example/", "no address"))
     await page.get_by_label("Choose an OPML file").set_input_files(file)
@@ -157,24 +191,57 @@ async def import_result(page: Page, stage: Stage) -> None:
     await expect(page.get_by_role("heading", name="Rejected")).to_be_visible()
 
 
-async def opened_accounts(page: Page, stage: Stage) -> None:
+async def opened_notices(page: Page, stage: Dashboards) -> None:
+    """The notifications page with a channel, everything opened."""
+    await at("/users/default/notices")(page, stage)
+    await page.get_by_text("ntfy, for a phone").click()
+    await page.get_by_label("Topic").fill("https://ntfy.sh/a-name-nobody-guesses")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
+    await page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
+
+
+async def opened_accounts(page: Page, stage: Dashboards) -> None:
     await log_in(page, stage.locked, stage.admin, "/accounts")
     await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
 
 
-async def refused_login(page: Page, stage: Stage) -> None:
+async def open_post(page: Page, stage: Dashboards) -> None:
+    await at(f"{OWN}/posts")(page, stage)
+    await page.locator(".posts .title a").first.click()
+    await expect(page.locator("#reading .title")).to_be_visible()
+
+
+async def post_page(page: Page, stage: Dashboards) -> None:
+    await at(f"{OWN}/posts")(page, stage)
+    path = await page.locator(".posts .title a").first.get_attribute("href")
+    await at(path or "")(page, stage)
+
+
+async def shown_effect(page: Page, stage: Dashboards) -> None:
+    await at(f"{OWN}/filters")(page, stage)
+    await page.get_by_label("Keep only posts that match").fill("bank OR")
+    await page.get_by_label("Hide posts that match").fill("short OR long OR more")
+    await page.get_by_role("button", name="Show effect").click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await page.get_by_label("Keep only posts that match").fill("")
+    await page.get_by_role("button", name="Show effect").click()
+    await expect(page.get_by_text("would be hidden").first).to_be_visible()
+
+
+async def refused_login(page: Page, stage: Dashboards) -> None:
     await log_in(page, stage.locked, "not a token", "/")
     await expect(page.get_by_role("alert")).to_be_visible()
 
 
-async def forbidden(page: Page, stage: Stage) -> None:
+async def forbidden(page: Page, stage: Dashboards) -> None:
     await log_in(page, stage.locked, stage.anna, "/")
     await send(page, {"switch": "pause"})
-    await expect(page.get_by_role("heading", name="This is not yours to do")).to_be_visible()
+    await expect(page.get_by_role("heading", name="You are not allowed to do this")).to_be_visible()
     await expect(page.get_by_role("navigation", name="Main")).to_be_visible()
 
 
-async def wrong_form(page: Page, stage: Stage) -> None:
+async def wrong_form(page: Page, stage: Dashboards) -> None:
     await at("/")(page, stage)
     await send(page, {"switch": LONG})
     await expect(page.get_by_role("heading", name="That cannot be done")).to_be_visible()
@@ -188,7 +255,7 @@ async def log_in(page: Page, pages: Visited, token: str, path: str) -> None:
 
 
 async def send(page: Page, fields: dict[str, str]) -> None:
-    """A form that no page offers, to the scheduler's switch."""
+    """Send a form that no page offers, to pause the scheduler."""
     async with page.expect_navigation():
         await page.evaluate(
             """(fields) => {
@@ -218,21 +285,32 @@ SCREENS: dict[str, Way] = {
     "source, failing": source("failing"),
     "source, disabled": source("disabled"),
     "source, refused settings": wrong_settings,
+    "source, noise": source("noisy"),
+    "source, watched parts": parts_of_source,
+    "post, what changed": changes_of_page,
     "add": at(f"{OWN}/add"),
     "add, feeds found": preview("journal", "/", "2 feeds found on this page"),
-    "add, entries found": preview("journal", "/feed.xml", "0 of 12 entries"),
+    "add, entries found": preview("journal", "/feed.xml", "12 of 12 entries"),
+    "add, parts of a page": parts_to_add,
+    "add, exists": existing_source,
     "add, trouble": preview("gone", "/", "There is nothing at this address"),
     "import": at(f"{OWN}/import"),
     "import, done": import_result,
-    "hosts, empty": at("/hosts", "empty"),
+    "sites, empty": at("/hosts", "empty"),
     "hosts": at("/hosts"),
     "host": at("/hosts/a.example"),
     "posts, empty": at(f"{OWN}/posts", "empty"),
     "posts": at(f"{OWN}/posts"),
+    "posts, reading": open_post,
+    "post": post_page,
+    "hidden posts": at(f"{OWN}/posts?filtered=only"),
+    "filters": shown_effect,
+    "help on queries": at("/searching"),
     "articles, empty": at(f"{OWN}/articles", "empty"),
     "articles": at(f"{OWN}/articles"),
     "accounts": at("/accounts"),
     "accounts, all opened": opened_accounts,
+    "notifications": opened_notices,
     "login": at("/", "locked"),
     "login, refused": refused_login,
     "error 404": at("/nothing"),
@@ -242,35 +320,21 @@ SCREENS: dict[str, Way] = {
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_nothing_keeps_anybody_out(eyes: Page, stage: Stage, screen: str):
-    await eyes.context.clear_cookies()
-    await eyes.set_viewport_size({"width": 1280, "height": 900})
-    # without motion: no colour is on its way to another
-    await eyes.emulate_media(color_scheme="light", reduced_motion="reduce")
-    await SCREENS[screen](eyes, stage)
-    assert await findings(eyes) == []
-    await eyes.emulate_media(color_scheme="dark")  # other colours, and all else the same
-    assert await findings(eyes, "color-contrast") == []
-    await eyes.set_viewport_size({"width": PHONE_WIDTH, "height": 740})
-    assert await findings(eyes) == []
-    assert await eyes.evaluate(_BEYOND) == []
+async def test_every_screen_is_accessible(shared_page: Page, stage: Dashboards, screen: str):
+    await shared_page.context.clear_cookies()
+    await shared_page.set_viewport_size({"width": 1280, "height": 900})
+    # without motion: no colour transition is running
+    await shared_page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    await SCREENS[screen](shared_page, stage)
+    assert await findings(shared_page) == []
+    await shared_page.emulate_media(color_scheme="dark")  # other colours, otherwise the same
+    assert await findings(shared_page, "color-contrast") == []
+    await shared_page.set_viewport_size({"width": PHONE_WIDTH, "height": 740})
+    assert await findings(shared_page) == []
+    assert await shared_page.evaluate(_BEYOND) == []
 
 
-async def findings(page: Page, *rules: str) -> list[tuple[str, str, str]]:
-    """What axe finds serious or critical."""
-    options: dict[str, list[str]] = {"resultTypes": ["violations"]}  # details of all else take long
-    if rules:
-        options["runOnly"] = list(rules)
-    found = (await Axe().run(page, options=options)).response["violations"]
-    return [
-        (one["id"], node["html"], node["failureSummary"])
-        for one in found
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"]
-    ]
-
-
-# what makes the page wider than the phone, so that it scrolls to the side
+# elements that make the page wider than the phone, so that it scrolls sideways
 _BEYOND = """() => document.documentElement.scrollWidth <= innerWidth ? [] :
     [...document.body.querySelectorAll("*")]
         .filter((e) => e.getBoundingClientRect().right > innerWidth + 1)

@@ -1,4 +1,4 @@
-"""The first use in a real browser: nothing there, add, preview, poll, posts; and a list by file."""
+"""First use in a real browser: empty database, add, preview, poll, posts; and OPML import."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,19 +6,19 @@ from pathlib import Path
 
 from playwright.async_api import Browser, FilePayload, Page, expect
 
-from headwater.demo import Reply, Request
+from headwater.demo.demo_web import Reply, Request
 from tests.api.conftest import settings_in
+from tests.api.scripted_hosts import RSS, GatedHost, running, watch
 from tests.api.test_opml import a_list
-from tests.api.watching import RSS, Doorman, running
 from tests.system.conftest import rss, web_of
-from tests.web.conftest import Visited, visiting
-from tests.web.test_adding import ADD, EVIL, LINKS, page, sources_of
+from tests.web.conftest import Visited, findings, visiting
+from tests.web.test_add_source_page import ADD, EVIL, LINKS, page, sources_of
 
 IMPORT = "/podcasts/default/import"
 
 
 def journal(request: Request) -> Reply:
-    """A site whose front page names two feeds, of which one has entries of the last days."""
+    """A site whose front page links two feeds, one of which has recent entries."""
     if request.path == "/":
         return page(LINKS)
     now = datetime.now(UTC)
@@ -30,14 +30,14 @@ def journal(request: Request) -> Reply:
 
 
 async def preview(browser_page: Page, url: str) -> None:
-    """Paste an address and look at what is there."""
+    """Paste an address and open its preview."""
     await browser_page.goto(ADD)
     await browser_page.get_by_label("Address of a feed").fill(url)
     await browser_page.get_by_role("button", name="Preview").click()
 
 
 def opml_file(content: bytes) -> FilePayload:
-    """A file as a person chooses it."""
+    """An upload as a user selects it."""
     return {"name": "reader.opml", "mimeType": "text/x-opml", "buffer": content}
 
 
@@ -53,16 +53,20 @@ async def test_from_an_empty_database_to_the_first_posts(pages: Visited, browser
         await expect(browser_page.get_by_text("2 feeds found on this page")).to_be_visible()
         await browser_page.get_by_role("button", name="Preview this feed").first.click()
 
-        skipped = browser_page.get_by_text("12 older entries skipped: published before you added")
-        await expect(skipped).to_be_visible()
-        await expect(browser_page.get_by_text("0 of 12 entries")).to_be_visible()
-        await browser_page.get_by_label("Include the 12 older entries").check()
+        include = browser_page.get_by_label("Include the 12 existing posts")
+        await expect(include).to_be_checked()  # J3
         await expect(browser_page.get_by_text("12 of 12 entries")).to_be_visible()
+        skipped = browser_page.get_by_text("12 older entries skipped: published before you added")
         await expect(skipped).to_be_hidden()
-        await browser_page.get_by_role("button", name="Add and poll now").click()
+        await include.uncheck()
+        await expect(browser_page.get_by_text("0 of 12 entries")).to_be_visible()
+        await expect(skipped).to_be_visible()
+        await include.check()
+        await browser_page.get_by_role("button", name="Add", exact=True).click()
 
         await expect(browser_page).to_have_url(re.compile(r"/podcasts/default/sources/[0-9a-f-]+"))
-        await expect(browser_page.get_by_text("Added. It is being polled")).to_be_visible()
+        await expect(browser_page.get_by_text("is its first check")).to_be_visible()
+        assert len(web.visits) == 2  # J2: the page and the feed, each by its preview
         await expect(browser_page.get_by_text("Everything is fine.")).to_be_visible()  # live
         await expect(browser_page.get_by_text("Story 0", exact=True).first).to_be_visible()
         await browser_page.get_by_role("navigation").get_by_role("link", name="Posts").click()
@@ -72,7 +76,27 @@ async def test_from_an_empty_database_to_the_first_posts(pages: Visited, browser
     assert source.label == "The Journal"
 
 
-async def test_the_empty_overview_takes_an_address_itself(pages: Visited, browser_page: Page):
+async def test_j3_a_source_that_exists_meanwhile_is_added_after_confirmation(
+    pages: Visited, browser_page: Page
+):
+    async with web_of(journal=journal) as web:
+        url = web.url("journal", "/feed.xml")
+        await preview(browser_page, url)
+        there = await watch(pages, url)
+        await browser_page.get_by_role("button", name="Add", exact=True).click()
+        asked = browser_page.get_by_role("heading", name="You already have this source")
+        await expect(asked).to_be_visible()
+        link = browser_page.get_by_role("link", name="show the source")
+        assert (await link.get_attribute("href") or "").endswith(there.rpartition("/")[2])
+        assert await findings(browser_page) == []
+        assert len(await sources_of(pages)) == 1
+        await browser_page.get_by_role("button", name="Add it once more").click()
+        await expect(browser_page).to_have_url(re.compile(r"/podcasts/default/sources/[0-9a-f-]+"))
+        assert len(web.visits) == 1
+    assert [source.url for source in await sources_of(pages)] == [url, url]
+
+
+async def test_the_empty_overview_accepts_an_address(pages: Visited, browser_page: Page):
     async with web_of(journal=journal) as web:
         await browser_page.goto("/")
         await browser_page.get_by_label(re.compile("Address of a feed")).fill(web.url("journal"))
@@ -81,10 +105,10 @@ async def test_the_empty_overview_takes_an_address_itself(pages: Visited, browse
     assert pages.url in browser_page.url
 
 
-async def test_a_slow_visit_says_so_and_impatience_asks_nobody_twice(
+async def test_a_slow_preview_shows_progress_and_is_requested_once(
     pages: Visited, browser_page: Page
 ):
-    slow = Doorman()
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         await browser_page.goto(ADD)
         await browser_page.get_by_label("Address of a feed").fill(web.url("slow", "/patience"))
@@ -101,7 +125,7 @@ async def test_a_slow_visit_says_so_and_impatience_asks_nobody_twice(
     assert await sources_of(pages) == []
 
 
-async def test_what_is_wrong_can_be_mended_in_place(pages: Visited, browser_page: Page):
+async def test_invalid_input_can_be_corrected_in_place(pages: Visited, browser_page: Page):
     def moved(request: Request) -> Reply:
         return journal(request) if request.path in ("/", "/feed.xml") else Reply(404)
 
@@ -116,7 +140,7 @@ async def test_what_is_wrong_can_be_mended_in_place(pages: Visited, browser_page
     assert await sources_of(pages) == []
 
 
-async def test_u4_hostile_titles_and_links_do_nothing_in_a_preview(
+async def test_u4_hostile_titles_and_links_have_no_effect_in_a_preview(
     pages: Visited,
     browser_page: Page,
 ):
@@ -126,7 +150,8 @@ async def test_u4_hostile_titles_and_links_do_nothing_in_a_preview(
         await preview(browser_page, web.url("evil"))
         entry = browser_page.get_by_role("heading", level=3)
         await expect(entry).to_have_text(EVIL)
-        await expect(entry.get_by_role("link")).to_have_count(0)  # javascript: is no link
+        # javascript: is not a link: the address of the feed takes its place
+        await expect(entry.get_by_role("link")).to_have_attribute("href", web.url("evil"))
         await expect(browser_page.get_by_label("Label")).to_have_value(EVIL)
         await expect(browser_page.get_by_role("heading", level=2).first).to_have_text(EVIL)
         assert await browser_page.locator("img[src=x]").count() == 0
@@ -135,7 +160,7 @@ async def test_u4_hostile_titles_and_links_do_nothing_in_a_preview(
 
 def _hostile(_: Request) -> Reply:
     ahead = datetime.now(UTC) + timedelta(hours=1)
-    # twice escaped: a feed's titles are HTML, of which the text is taken
+    # escaped twice: a feed's titles are HTML, of which the text is used
     title = EVIL.replace("&", "&amp;amp;").replace("<", "&amp;lt;").replace(">", "&amp;gt;")
     document = rss("host", (title, f"Body {title}", ahead)).decode()
     link = re.compile(r"<link>.*?</link>", re.DOTALL)
@@ -157,7 +182,7 @@ async def test_a_list_is_imported_by_file(pages: Visited, browser_page: Page):
     assert [source.label for source in await sources_of(pages)] == ["Feed 0", "Feed 1"]
 
 
-async def test_a_list_is_dropped_anywhere_on_the_page(pages: Visited, browser_page: Page):
+async def test_a_list_can_be_dropped_anywhere_on_the_page(pages: Visited, browser_page: Page):
     await browser_page.goto(IMPORT)
     text = a_list("https://a.example/feed").decode()
     dropped = await browser_page.evaluate_handle(
@@ -173,14 +198,14 @@ async def test_a_list_is_dropped_anywhere_on_the_page(pages: Visited, browser_pa
     await expect(browser_page.locator(".import-drop.over")).to_be_visible()
     await heading.dispatch_event("drop", {"dataTransfer": dropped})
     await expect(browser_page.get_by_text("dropped.opml")).to_be_visible()
-    await browser_page.get_by_label("Poll what is added right away").check()
+    await browser_page.get_by_label("Check what is added right away").check()
     await browser_page.get_by_role("button", name="Import", exact=True).click()
-    await expect(browser_page.get_by_text("Polls are asked for")).to_be_visible()
+    await expect(browser_page.get_by_text("Checks are requested")).to_be_visible()
     (source,) = await sources_of(pages)
     assert source.requested_at is not None
 
 
-async def test_u8_a_file_that_is_too_large_is_not_even_sent(browser: Browser, tmp_path: Path):
+async def test_u8_a_file_that_is_too_large_is_not_sent(browser: Browser, tmp_path: Path):
     settings = settings_in(tmp_path, **{"app.limits.max-request-bytes": 1_000_000})
     async for pages in visiting(settings):
         page = await browser.new_page(base_url=pages.url)

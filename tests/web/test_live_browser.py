@@ -1,18 +1,18 @@
-"""Pages that renew themselves in a real browser: nothing jumps, and nobody loses their place."""
+"""Pages that update themselves in a real browser, without layout shifts or lost focus."""
 
 import re
 from datetime import timedelta
 
 from playwright.async_api import Browser, Locator, Page, expect
 
-from headwater.demo import Reply, Request
+from headwater.demo.demo_web import Reply, Request
 from headwater.model import Hold
-from headwater.operations.people import add_podcast
-from tests.api.filling import polled, source_of
-from tests.api.watching import Doorman, feed, watch
+from headwater.operations.users_and_podcasts import add_podcast
+from tests.api.scripted_hosts import GatedHost, feed, watch
+from tests.api.stored_data import polled, source_of
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited
-from tests.web.test_source import page_of
+from tests.web.test_source_page import page_of
 
 LIST = "/podcasts/default/sources"
 
@@ -24,11 +24,11 @@ async def height(part: Locator) -> float:
 
 
 async def is_live(page: Page) -> None:
-    """The page hears what happens from here on."""
+    """Whether the page receives live updates."""
     await expect(page.locator("[data-live-state]")).to_have_text("live")
 
 
-async def test_a_row_keeps_its_height_when_its_source_begins_to_fail(
+async def test_a_row_keeps_its_height_when_its_source_starts_to_fail(
     pages: Visited, browser_page: Page
 ):
     page = browser_page
@@ -44,14 +44,12 @@ async def test_a_row_keeps_its_height_when_its_source_begins_to_fail(
         assert await height(row) == before
 
 
-async def test_what_stands_below_the_lanes_stays_when_they_empty(
-    pages: Visited, browser_page: Page
-):
-    page, slow = browser_page, Doorman()
+async def test_content_below_the_lanes_stays_when_they_empty(pages: Visited, browser_page: Page):
+    page, slow = browser_page, GatedHost()
     async with web_of(slow=slow) as web:
         source = await watch(pages, web.url("slow", "/one"))
         await page.goto(f"{page_of(source)}")
-        await page.get_by_role("button", name="Poll now").click()
+        await page.get_by_role("button", name="Check now").click()
         await slow.asked.wait()
         await page.goto("/hosts")
         await is_live(page)
@@ -59,11 +57,11 @@ async def test_what_stands_below_the_lanes_stays_when_they_empty(
         await expect(now.locator(".car.running")).to_be_visible()
         before = await height(now)
         slow.open.set()
-        await expect(now).to_contain_text("All lanes are idle")
+        await expect(now).to_contain_text("Nothing is due")
         assert await height(now) >= before
 
 
-async def test_focus_without_a_name_and_scrolled_places_stay(pages: Visited, browser_page: Page):
+async def test_focus_without_a_name_and_scroll_positions_stay(pages: Visited, browser_page: Page):
     page = browser_page
     async with web_of(host=lambda _: feed("one")) as web:
         source = await watch(pages, web.url("host"), label="The one")
@@ -77,7 +75,7 @@ async def test_focus_without_a_name_and_scrolled_places_stay(pages: Visited, bro
         await expect(link.first).to_be_focused()
 
 
-async def test_a_poll_that_somebody_looks_at_stays_chosen_when_another_comes(
+async def test_a_selected_poll_stays_selected_when_another_arrives(
     pages: Visited, browser_page: Page
 ):
     page = browser_page
@@ -107,8 +105,8 @@ def _numbered():
 async def test_a_countdown_ends_at_now_and_does_not_count_up(pages: Visited, browser_page: Page):
     now = pages.app.clock.now()
     await source_of(pages, host="a.example", last_polled=now)
-    pages.service.gates.hold("a.example", Hold(now + timedelta(hours=1), now, "asked too often"))
-    await browser_page.route("**/api/events", lambda route: route.abort())  # nothing is renewed
+    pages.service.gates.hold("a.example", Hold(now + timedelta(hours=1), now, "too many requests"))
+    await browser_page.route("**/api/events", lambda route: route.abort())  # nothing is updated
     await browser_page.goto("/")
     left = browser_page.locator("#held time")
     await expect(left).to_have_text(re.compile(r"^in \d+ min$"))
@@ -116,23 +114,25 @@ async def test_a_countdown_ends_at_now_and_does_not_count_up(pages: Visited, bro
     await expect(left).to_have_text("now")
 
 
-async def test_moments_are_told_in_the_zone_of_the_viewer(pages: Visited, browser: Browser):
-    source = await source_of(pages, label="One")  # polled long ago, at noon by UTC
+async def test_times_are_shown_in_the_time_zone_of_the_viewer(pages: Visited, browser: Browser):
+    source = await source_of(pages, label="One")  # polled long ago, at noon UTC
     await polled(pages, source)
     context = await browser.new_context(
         base_url=pages.url, timezone_id="Asia/Kolkata", locale="en-GB"
     )
     page = await context.new_page()
     await page.goto(LIST)
-    told = page.locator(".marks title").first
-    await expect(told).to_have_text(re.compile(r"17:\d\d: nothing new"))
+    reported = page.locator(".marks title").first
+    await expect(reported).to_have_text(re.compile(r"17:\d\d: nothing new"))
     await page.goto(page_of(source.id))
     mark = page.locator(".poll-mark input").first
     await expect(mark).to_have_attribute("aria-label", re.compile(r"17:\d\d: nothing new"))
     await context.close()
 
 
-async def test_a_wrong_setting_that_is_folded_away_is_shown(pages: Visited, browser_page: Page):
+async def test_an_invalid_setting_in_a_collapsed_section_is_shown(
+    pages: Visited, browser_page: Page
+):
     page = browser_page
     source = await source_of(pages)
     await page.goto(page_of(source.id))
@@ -147,11 +147,11 @@ async def test_a_wrong_setting_that_is_folded_away_is_shown(pages: Visited, brow
     await expect(hint).to_have_text(re.compile(r"^Write a whole number from 0 to [\d,]+\.$"))
 
 
-async def test_the_menu_of_podcasts_leads_to_the_same_screen_and_closes_by_key(
+async def test_the_podcast_menu_keeps_the_screen_and_closes_by_key(
     pages: Visited, browser_page: Page
 ):
     page, store = browser_page, pages.app.store
-    user = await store.people.user("default")
+    user = await store.accounts.user("default")
     second = await add_podcast(store, user, "Second", pages.app.clock.now())
     await page.goto("/podcasts/default/posts")
     menu = page.locator("details.menu")
@@ -166,12 +166,12 @@ async def test_the_menu_of_podcasts_leads_to_the_same_screen_and_closes_by_key(
     await page.wait_for_url(f"**/podcasts/{second.id}/posts")
 
 
-async def test_on_a_phone_every_screen_can_be_gone_to(pages: Visited, browser_page: Page):
+async def test_on_a_phone_every_screen_can_be_reached(pages: Visited, browser_page: Page):
     page = browser_page
     await page.set_viewport_size({"width": 360, "height": 740})
-    await page.goto("/nothing")  # where one needs it most
+    await page.goto("/nothing")  # where it is needed most
     links = page.get_by_role("navigation", name="Main").get_by_role("link")
-    names = ["Overview", "Sources", "Posts", "Articles", "Hosts", "Accounts"]
+    names = ["Overview", "Sources", "Posts", "Articles", "Sites", "Accounts"]
     await expect(links).to_have_text(names)
     boxes = [await link.bounding_box() for link in await links.all()]
     places = [(box["x"], box["x"] + box["width"], box["y"]) for box in boxes if box is not None]
@@ -181,3 +181,24 @@ async def test_on_a_phone_every_screen_can_be_gone_to(pages: Visited, browser_pa
         await links.get_by_text(name, exact=True).click()
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
         await expect(links.and_(page.locator("[aria-current=page]"))).to_have_text(name)
+
+
+async def test_chosen_colours_last_over_pages_whatever_the_system_has(
+    pages: Visited, browser_page: Page
+):
+    page = browser_page
+    await page.emulate_media(color_scheme="light")
+    await page.goto("/")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = await page.evaluate(ground)
+    choice = page.get_by_label("Colours")
+    await choice.select_option("dark")
+    dark = await page.evaluate(ground)
+    assert dark != light
+    await page.goto("/accounts")
+    assert await page.evaluate(ground) == dark
+    await expect(choice).to_have_value("dark")
+    await choice.select_option("as the system")
+    assert await page.evaluate(ground) == light
+    await page.reload()
+    assert await page.evaluate(ground) == light

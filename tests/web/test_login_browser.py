@@ -2,7 +2,7 @@
 
 from playwright.async_api import Page, expect
 
-from headwater.operations.tokens import list_tokens, revoke_token
+from headwater.operations.tokens import revoke_token
 from tests.web.conftest import Visited
 
 
@@ -11,7 +11,7 @@ async def log_in(page: Page, token: str) -> None:
     await page.get_by_role("button", name="Log in").click()
 
 
-async def test_somebody_logs_in_and_out_again(browser_page: Page, pages: Visited):
+async def test_a_user_logs_in_and_out(browser_page: Page, pages: Visited):
     admin = await pages.admin()
     page = browser_page
     await page.goto("/hosts")
@@ -19,7 +19,7 @@ async def test_somebody_logs_in_and_out_again(browser_page: Page, pages: Visited
     await log_in(page, "not a token")
     await expect(page.get_by_role("alert")).to_contain_text("not a valid token")
     await log_in(page, admin)
-    await expect(page.get_by_role("heading", name="Hosts", exact=True)).to_be_visible()
+    await expect(page.get_by_role("heading", name="Sites", exact=True)).to_be_visible()
     assert page.url == f"{pages.url}/hosts"
     [cookie] = await page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
@@ -31,7 +31,7 @@ async def test_somebody_logs_in_and_out_again(browser_page: Page, pages: Visited
     await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-async def test_a_revoked_token_shows_at_the_next_click(browser_page: Page, pages: Visited):
+async def test_a_revoked_token_has_an_effect_at_the_next_click(browser_page: Page, pages: Visited):
     anna, page = await pages.person("anna"), browser_page
     await pages.admin()
     await page.goto("/accounts")
@@ -44,17 +44,17 @@ async def test_a_revoked_token_shows_at_the_next_click(browser_page: Page, pages
     await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-async def test_the_first_token_logs_its_own_browser_in(browser_page: Page, pages: Visited):
+async def test_creating_the_first_token_logs_its_browser_in(browser_page: Page, pages: Visited):
     page = browser_page
     await page.goto("/accounts")
-    await expect(page.get_by_text("whoever uses this machine is let in")).to_be_visible()
-    await page.get_by_text("Make a token").click()
+    await expect(page.get_by_text("every user of this machine is an")).to_be_visible()
+    await page.get_by_text("Create a token").click()
     await page.get_by_label("Name", exact=True).last.fill("laptop")
-    await page.get_by_role("button", name="Make the token").click()
+    await page.get_by_role("button", name="Create the token").click()
     secret = await page.locator("code.secret").inner_text()
     assert secret not in page.url
     await page.get_by_role("button", name="Log this browser in with it").click()
     await expect(page.get_by_role("button", name="Log out administrator")).to_be_visible()
     await expect(page.get_by_text("this browser", exact=True)).to_be_visible()
     assert secret not in await page.content()
-    assert [token.name for token in await list_tokens(pages.app.store)] == ["laptop"]
+    assert [token.name for token in await pages.app.store.tokens.all()] == ["laptop"]

@@ -1,6 +1,6 @@
-"""Pages are denied unless allowed: every route, every kind of caller, every place for an id (U2).
+"""Pages are denied unless allowed: every route, every kind of caller, every id parameter (U2).
 
-A new page needs a row in PAGES; a row without its route is as wrong.
+A new page needs a row in PAGES, and every row needs a route.
 """
 
 import asyncio
@@ -16,60 +16,65 @@ from urllib.parse import urlencode
 import pytest
 import pytest_asyncio
 
-from headwater.api.callers import COOKIE, LOGIN_PATH
-from headwater.api.pages import cursor_for
-from headwater.operations.sessions import log_in
-from headwater.operations.tokens import add_token, list_tokens, revoke_token
+from headwater.api.middleware.authentication import COOKIE, LOGIN_PATH
+from headwater.api.schemas.pagination import cursor_for
+from headwater.operations.tokens import add_token, log_in, revoke_token
 from headwater.web.factory import add_pages
-from tests.api.access_world import (
+from tests.api.access_fixtures import (
     UNKNOWN,
-    Things,
-    World,
-    assert_dressed,
+    ApiWithUsers,
+    OwnedObjects,
+    assert_security_headers,
     bare,
     make_template,
-    places_in,
+    parameters_in,
     routes_in,
-    running_world,
+    running_api_with_users,
 )
 from tests.api.conftest import Answer
-from tests.api.test_access import ADMIN, ANYBODY, OPEN, OPML, OWNER, TABLE
+from tests.api.test_access import ADMIN, ANYONE, HOOK, OPEN, OPML, OWNER, TABLE
 from tests.web.conftest import Fields
-from tests.web.test_importing import EDGE, body_of
-from tests.web.test_login import FORM, OURS
+from tests.web.test_import_page import EDGE, body_of
+from tests.web.test_login_page import FORM, OURS
 
 PODCAST, SOURCE = "/podcasts/{p}", "/podcasts/{p}/sources/{s}"
 USER = "/accounts/users/{u}"
+NOTICES = "/users/{u}/notices"
+TOPIC: Fields = {"kind": "ntfy", "target": "http://127.66.9.9:1/topic", "when": "now"}
 SURE: Fields = {"sure": "yes"}
 NEW = "http://127.66.9.9:1/new"
 UPLOAD = {"Content-Type": f"multipart/form-data; boundary={EDGE}"}
-FOREIGN: Sequence[Mapping[str, str]] = (  # what does not prove that a form is our own
+FOREIGN: Sequence[Mapping[str, str]] = (  # headers that do not prove a same-origin form
     {},
     {"Origin": "null"},
     {"Origin": "http://evil.example"},
     {"Sec-Fetch-Site": "cross-site"},
 )
 
-Form = Callable[[Things], Fields]
+Form = Callable[[OwnedObjects], Fields]
 
 
 @dataclass(frozen=True)
 class Page:
-    """A route: who may use it, and what they are answered."""
+    """A route, who may use it, and the expected status."""
 
     method: str
     path: str
     who: str = OWNER
     ok: int = 200
-    outside: int | None = None  # what others are answered where it is open to them, if not that
+    outside: int | None = None  # the status for other users if it is open to them, if different
     form: Form = lambda _: {}
     upload: bytes | None = None
-    foreign: tuple[Form, ...] = ()  # forms for a page of one's own that name somebody's things
-    refused: int = 404  # how those are answered
-    queries: tuple[tuple[str, int], ...] = ()  # that name somebody's things, and their answers
-    cursor: Callable[[Things], str] | None = None  # the query for a place among somebody's things
-    leads_on: bool = False  # to a page that looks at the ids itself, whatever they are
-    changes: bool = True  # something, if it is a form
+    foreign: tuple[Form, ...] = ()  # forms for an own page that name objects of another user
+    refused: int = 404  # their expected status
+    queries: tuple[
+        tuple[str, int], ...
+    ] = ()  # queries that name objects of another user, and their expected status
+    cursor: Callable[[OwnedObjects], str] | None = (
+        None  # the query for a cursor at an object of another user
+    )
+    leads_on: bool = False  # for a page that checks the ids itself
+    changes: bool = True  # a form body, if it is a form
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -79,56 +84,57 @@ class Page:
         return self.method != "GET"
 
 
-def _settings(things: Things) -> Fields:
+def _settings(things: OwnedObjects) -> Fields:
     named = {"label": "renamed", "url": things.url, "type": "rss", "aggregate": "auto"}
     return {**named, "poll_interval_minutes": "7"}
 
 
-def _url(things: Things) -> Fields:
+def _url(things: OwnedObjects) -> Fields:
     return {"url": things.url}
 
 
-def _disable(things: Things) -> Fields:
+def _disable(things: OwnedObjects) -> Fields:
     return {"action": "disable", "id": [things.s]}
 
 
-def _delete(things: Things) -> Fields:
+def _delete(things: OwnedObjects) -> Fields:
     return {"action": "delete", "id": [things.s]}
 
 
-def _mark(things: Things) -> Fields:
+def _mark(things: OwnedObjects) -> Fields:
     return {"article": [things.a]}
 
 
-def _behind_host(things: Things) -> str:
+def _behind_host(things: OwnedObjects) -> str:
     return f"cursor={cursor_for((things.host,))}"
 
 
-def _behind_article(things: Things) -> str:
+def _behind_article(things: OwnedObjects) -> str:
     return f"cursor={cursor_for((things.a,))}"
 
 
-def _behind_url(things: Things) -> str:
+def _behind_url(things: OwnedObjects) -> str:
     return f"sort=url&cursor={cursor_for(('url', json.dumps(things.url), things.s))}"
 
 
+_FILTERS: Fields = {"keep": "", "block": "nothing", "do": "save"}
 PAGES = (
     Page("GET", "/static/{name}", OPEN),
     Page("GET", LOGIN_PATH, OPEN, ok=303, outside=200),
     Page("POST", LOGIN_PATH, OPEN, ok=401, changes=False),  # without a token in it
-    Page("POST", "/logout", ANYBODY, ok=303),
-    Page("GET", "/", ANYBODY),
+    Page("POST", "/logout", ANYONE, ok=303),
+    Page("GET", "/", ANYONE),
     Page("POST", "/scheduler", ADMIN, ok=303, form=lambda _: {"switch": "pause"}),
     Page(
         "GET",
         "/hosts",
-        ANYBODY,
+        ANYONE,
         queries=(("host={host}", 200),),
         cursor=_behind_host,
     ),
     Page("GET", "/hosts/{host}"),
-    Page("GET", "/accounts", ANYBODY, queries=(("user={u}", 404),)),
-    Page("GET", "/accounts/{rest}", ANYBODY, ok=303, leads_on=True),
+    Page("GET", "/accounts", ANYONE, queries=(("user={u}", 404),)),
+    Page("GET", "/accounts/{rest}", ANYONE, ok=303, leads_on=True),
     Page("POST", "/accounts/users", ADMIN, ok=303, form=lambda t: {"name": f"new {t.u}"}),
     Page("POST", USER + "/rename", ADMIN, ok=303, form=lambda t: {"name": f"renamed {t.u}"}),
     Page("POST", USER + "/delete", ADMIN, ok=303, form=lambda _: SURE),
@@ -139,12 +145,31 @@ PAGES = (
     Page("POST", "/accounts/podcasts/{p}/delete", ok=303, form=lambda _: SURE),
     Page("POST", "/accounts/tokens", ADMIN, form=lambda t: {"name": "new", "user": t.u}),
     Page("POST", "/accounts/tokens/{t}/revoke", ADMIN, ok=303, form=lambda _: SURE),
+    Page("GET", NOTICES),
+    Page("POST", NOTICES, ok=303, form=lambda _: TOPIC),
+    Page("POST", NOTICES + "/remove", ok=303, form=lambda t: {"target": f"http://{t.host}:1/t"}),
+    Page("POST", NOTICES + "/test", ok=303),
+    Page("GET", PODCAST + "/webhooks"),
+    Page("POST", PODCAST + "/webhooks", form=lambda _: HOOK | {"event": ["post.created"]}),
+    Page("POST", PODCAST + "/webhooks/{w}/test", ok=303),
+    Page("POST", PODCAST + "/webhooks/{w}/delete", ok=303, form=lambda _: SURE),
+    Page("POST", PODCAST + "/webhooks/{w}/deliveries/{d}/resend", ok=303),
     Page(
         "GET",
         PODCAST + "/posts",
         queries=(("source={s}", 404),),
         cursor=_behind_article,
     ),
+    Page("GET", PODCAST + "/posts/{i}/diff"),
+    Page("GET", PODCAST + "/posts/{i}"),
+    Page("POST", PODCAST + "/posts/{i}/story/undo", ok=303, changes=False),  # it has none
+    Page("GET", "/searching", ANYONE),
+    Page("POST", PODCAST + "/searches", ok=303, form=lambda _: {"name": "new", "q": "news"}),
+    Page("POST", PODCAST + "/searches/remove", ok=303, form=lambda t: {"name": t.name}),
+    Page("GET", PODCAST + "/filters"),
+    Page("POST", PODCAST + "/filters", ok=303, form=lambda _: _FILTERS),
+    Page("GET", SOURCE + "/filters"),
+    Page("POST", SOURCE + "/filters", ok=303, form=lambda _: _FILTERS),
     Page("GET", PODCAST + "/articles", cursor=_behind_article),
     Page("GET", PODCAST + "/articles/{rest}", ok=303, leads_on=True),
     Page("POST", PODCAST + "/articles/aggregate", ok=303),
@@ -156,6 +181,15 @@ PAGES = (
         foreign=(_mark, lambda t: {"only": t.a}),
         refused=422,
     ),
+    Page(
+        "POST",
+        PODCAST + "/articles/unprocessed",
+        ok=303,
+        form=lambda t: {"batch": f"{t.names['u']}-batch"},
+        foreign=(lambda t: {"marked": [t.a]},),
+        refused=422,
+    ),
+    Page("POST", PODCAST + "/articles/{a}/delete", ok=303),
     Page("GET", PODCAST + "/add"),
     Page("GET", PODCAST + "/add/{step}", ok=303, leads_on=True),
     Page("POST", PODCAST + "/add", ok=422, form=_url, changes=False),
@@ -177,9 +211,16 @@ PAGES = (
         foreign=(_disable, _delete, lambda t: {**_delete(t), **SURE}),
     ),
     Page("GET", SOURCE),
+    Page("GET", SOURCE + "/days"),
     Page("GET", SOURCE + "/settings", ok=303, leads_on=True),
     Page("POST", SOURCE + "/settings", ok=303, form=_settings),
     Page("POST", SOURCE + "/poll", ok=303),
+    Page("POST", SOURCE + "/suggestions/{n}/accept", ok=303),
+    Page("POST", SOURCE + "/suggestions/{n}/dismiss", ok=303),
+    Page("POST", SOURCE + "/suggestions/{n}/undo", ok=422, changes=False),  # it changed no URL
+    Page("GET", SOURCE + "/watch", ok=303, leads_on=True),
+    Page("POST", SOURCE + "/watch", ok=422, changes=False),  # a feed has no parts
+    Page("POST", SOURCE + "/watch/save", ok=303, form=lambda _: {"ignore": "#:#"}),
     Page("POST", SOURCE + "/enable", ok=303, changes=False),  # it is
     Page("POST", SOURCE + "/disable", ok=303),
     Page("POST", SOURCE + "/delete", ok=303),
@@ -189,24 +230,24 @@ FORMS = [page for page in PAGES if page.is_form]
 
 @dataclass
 class Visitors:
-    """The dashboard with people in it who have logged in, and what else its paths can name."""
+    """The dashboard with logged-in users, and the other objects that its paths can name."""
 
-    world: World
+    users: ApiWithUsers
     cookies: dict[str, str | None]
     others: dict[str, str]
 
-    async def ask(
+    async def send_as(
         self,
         caller: str,
         page: Page,
-        things: Things,
+        things: OwnedObjects,
         *,
         fields: Fields | None = None,
         query: str = "",
         proof: Mapping[str, str] = OURS,
         ids: Mapping[str, str] = {},
     ) -> Answer:
-        """Open a page or send its form in somebody's browser; redirects are not followed."""
+        """Open a page or send its form in a user's browser; redirects are not followed."""
         headers = dict(proof)
         if cookie := self.cookies[caller]:
             headers["Cookie"] = f"{COOKIE}={cookie}"
@@ -216,12 +257,12 @@ class Visitors:
             sent = page.form(things) if fields is None else fields
             data = page.upload or urlencode(sent, doseq=True).encode()
         path = self._path(page.path, things, ids) + (f"?{query}" if query else "")
-        answer = await self.world.served.call(page.method, path, data=data, headers=headers)
-        assert_dressed(answer, path)
+        answer = await self.users.served.call(page.method, path, data=data, headers=headers)
+        assert_security_headers(answer, path)
         return answer
 
-    def _path(self, template: str, things: Things, ids: Mapping[str, str]) -> str:
-        places = places_in(template)
+    def _path(self, template: str, things: OwnedObjects, ids: Mapping[str, str]) -> str:
+        places = parameters_in(template)
         values = {n: self.others[n] if n in self.others else getattr(things, n) for n in places}
         return template.format(**{**values, **ids})
 
@@ -238,24 +279,22 @@ async def visitors(
 ) -> AsyncIterator[Visitors]:
     folder, content = template
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    async with running_world(tmp_path, content, add_pages) as world:
-        store, now = world.served.app.store, world.served.app.clock.now()
-        anna = await store.people.user(world.anna.u)
+    async with running_api_with_users(tmp_path, content, add_pages) as users:
+        store, now = users.served.app.store, users.served.app.clock.now()
+        anna = await store.accounts.user(users.anna.u)
         left = (await add_token(store, anna, "left", now)).secret
-        secrets = {name: world.tokens[name] for name in ("anna", "bert", "admin")}
-        cookies: dict[str, str | None] = {"nobody": None, "stranger": "x" * 43}
+        secrets = {name: users.tokens[name] for name in ("anna", "bert", "admin")}
+        cookies: dict[str, str | None] = {"anonymous": None, "unknown": "x" * 43}
         for name, secret in (secrets | {"revoked": left}).items():
-            session = await log_in(store, secret or "", now)
-            assert session is not None
-            cookies[name] = session.cookie
+            cookies[name] = await log_in(store, secret or "", now)
+            assert cookies[name] is not None
         await revoke_token(store, "left")
-        (his,) = [t.id for t in await list_tokens(store) if t.user_id == world.bert.u]
-        others = {"name": "style.css", "step": "save", "rest": "x", "t": his}
-        yield Visitors(world, cookies, others)
+        others = {"name": "style.css", "step": "save", "rest": "x", "t": users.bert.t}
+        yield Visitors(users, cookies, others)
 
 
 async def test_u2_every_page_has_a_row_and_every_row_a_page(visitors: Visitors):
-    api: Any = visitors.world.served.api
+    api: Any = visitors.users.served.api
     there = set(routes_in(api.routes))
     for_programs = {(row.method, bare(row.path)) for row in TABLE}
     listed = {(page.method, bare(page.path)) for page in PAGES}
@@ -264,76 +303,82 @@ async def test_u2_every_page_has_a_row_and_every_row_a_page(visitors: Visitors):
     assert {page.path for page in PAGES if page.who == OPEN} == {LOGIN_PATH, "/static/{name}"}
 
 
-@pytest.mark.parametrize("caller", ["nobody", "stranger", "revoked"])
-async def test_u2_without_a_session_every_page_leads_to_the_login(visitors: Visitors, caller: str):
-    world = visitors.world
-    before = await world.dump()
+@pytest.mark.parametrize("caller", ["anonymous", "unknown", "revoked"])
+async def test_u2_without_a_session_every_page_redirects_to_the_login(
+    visitors: Visitors, caller: str
+):
+    users = visitors.users
+    before = await users.dump()
     for page in PAGES:
-        answer = await visitors.ask(caller, page, world.anna)
+        answer = await visitors.send_as(caller, page, users.anna)
         if page.who == OPEN:
             assert answer.status == (page.outside or page.ok), page
             continue
         assert (answer.status, answer.body) == (303, b""), page
         to = answer.headers["Location"]
         assert to == LOGIN_PATH if page.is_form else to.startswith(f"{LOGIN_PATH}?next="), page
-    assert await world.dump() == before
+    assert await users.dump() == before
 
 
-async def test_u2_people_see_what_is_theirs_and_administrators_everything(visitors: Visitors):
+async def test_u2_users_see_their_own_objects_and_administrators_all(visitors: Visitors):
     for page in PAGES:
         if not page.is_form:
-            await _reaches_own_things(visitors, page)
+            await _reaches_own_objects(visitors, page)
 
 
 @pytest.mark.parametrize("page", FORMS, ids=str)
-async def test_u2_people_change_what_is_theirs_and_administrators_everything(
+async def test_u2_users_change_their_own_objects_and_administrators_all(
     visitors: Visitors, page: Page
 ):
-    await _reaches_own_things(visitors, page)
+    await _reaches_own_objects(visitors, page)
 
 
-async def _reaches_own_things(visitors: Visitors, page: Page) -> None:
-    world = visitors.world
-    before, others = await world.dump(), await world.rows_of(world.bert)
-    answer = await visitors.ask("anna", page, world.anna)
-    changed = await world.dump() != before
+async def _reaches_own_objects(visitors: Visitors, page: Page) -> None:
+    users = visitors.users
+    before, others = await users.dump(), await users.rows_of(users.bert)
+    answer = await visitors.send_as("anna", page, users.anna)
+    changed = await users.dump() != before
     if page.who == ADMIN:
         assert answer.status == 403, page
         assert not changed, page
     else:
         assert answer.status == page.ok, (page, answer.body)
         assert changed == (page.is_form and page.changes), page
-        assert _mentioned(world.bert, answer) == [], page
-        assert page.path == "/logout" or _leads_in(answer), page
-    assert await world.rows_of(world.bert) == others, page
+        assert _mentioned(users.bert, answer) == [], page
+        assert page.path == "/logout" or _has_access(answer), page
+    assert await users.rows_of(users.bert) == others, page
 
-    before = await world.dump()
-    answer = await visitors.ask("admin", page, world.bert)
+    before, entries = await users.dump(), await users.audit_actions()
+    answer = await visitors.send_as("admin", page, users.bert)
     assert answer.status == page.ok, (page, answer.body)
-    assert (await world.dump() != before) == (page.is_form and page.changes), page
-    assert page.path == "/logout" or _leads_in(answer), page
+    added = (await users.audit_actions())[len(entries) :]  # U9: a new form describes its change
+    describes = page.changes or page.path.endswith(("/enable", "/undo"))
+    is_change = page.is_form and describes and page.ok < 400
+    assert [who for who, _ in added] == ["token admin"] * is_change, (page, added)
+    assert (await users.dump() != before) == (page.is_form and page.changes), page
+    assert page.path == "/logout" or _has_access(answer), page
 
 
-async def test_u2_foreign_ids_in_an_address_are_as_unknown_as_unknown_ones(visitors: Visitors):
-    world = visitors.world
-    before = await world.dump()
+async def test_u2_foreign_ids_in_a_url_get_the_response_of_unknown_ids(visitors: Visitors):
+    users = visitors.users
+    before = await users.dump()
     for page in PAGES:
-        for stolen, made_up in _swaps(page.path, world.bert):
+        for stolen, made_up in _swaps(page.path, users.bert):
             forms: list[Fields | None] = [None, {}] if page.is_form else [None]
-            for fields in forms:  # one that is in order, and one with nothing in it
+            for fields in forms:  # one that is valid, and one that is empty
                 answers = [
-                    await visitors.ask("anna", page, world.anna, fields=fields, ids=ids)
+                    await visitors.send_as("anna", page, users.anna, fields=fields, ids=ids)
                     for ids in (stolen, made_up)
                 ]
                 expected = 403 if page.who == ADMIN else 303 if page.leads_on else 404
                 assert [a.status for a in answers] == [expected] * 2, (page, stolen)
                 assert _blurred(answers[0], stolen) == _blurred(answers[1], made_up), page
-    assert await world.dump() == before
+    assert await users.dump() == before
 
 
-def _swaps(path: str, foreign: Things) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Somebody's ids and names in one place after the other and in all, beside made-up ones."""
-    places = [place for place in places_in(path) if hasattr(foreign, place)]
+def _swaps(path: str, foreign: OwnedObjects) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Ids and names of another user in each parameter and in all, beside invented ones."""
+    places = [place for place in parameters_in(path) if hasattr(foreign, place)]
     for place in places:
         for value in {getattr(foreign, place), foreign.names.get(place)} - {None}:
             yield {place: value}, {place: UNKNOWN}
@@ -342,24 +387,24 @@ def _swaps(path: str, foreign: Things) -> Iterator[tuple[dict[str, str], dict[st
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.foreign], ids=str)
-async def test_u2_foreign_ids_in_a_form_are_as_unknown_as_unknown_ones(
+async def test_u2_foreign_ids_in_a_form_get_the_response_of_unknown_ids(
     visitors: Visitors, page: Page
 ):
-    world = visitors.world
-    before = await world.dump()
-    made_up = Things(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, {}, ())
+    users = visitors.users
+    before = await users.dump()
+    made_up = OwnedObjects.made_up()
     for form in page.foreign:
-        forms = [form(world.bert), form(made_up), _mixed(form(world.anna), form(world.bert))]
-        answers = [await visitors.ask("anna", page, world.anna, fields=one) for one in forms]
+        forms = [form(users.bert), form(made_up), _mixed(form(users.anna), form(users.bert))]
+        answers = [await visitors.send_as("anna", page, users.anna, fields=one) for one in forms]
         assert [a.status for a in answers] == [page.refused] * 3, forms[0]
-        his = {"s": world.bert.s, "a": world.bert.a}
+        his = {"s": users.bert.s, "a": users.bert.a}
         assert _blurred(answers[0], his) == _blurred(answers[1], {"s": UNKNOWN})
         assert b"bert-" not in answers[2].body
-    assert await world.dump() == before
+    assert await users.dump() == before
 
 
 def _mixed(own: Fields, foreign: Fields) -> Fields:
-    """One's own things beside somebody's, which do not make it better."""
+    """Own objects beside those of another user, which must not change the result."""
     both = {
         name: [*value, *foreign[name]] for name, value in own.items() if isinstance(value, list)
     }
@@ -367,84 +412,82 @@ def _mixed(own: Fields, foreign: Fields) -> Fields:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.queries], ids=str)
-async def test_u2_foreign_ids_in_a_query_are_as_unknown_as_unknown_ones(
+async def test_u2_foreign_ids_in_a_query_get_the_response_of_unknown_ids(
     visitors: Visitors, page: Page
 ):
-    world = visitors.world
+    users = visitors.users
     for query, status in page.queries:
-        (place,) = places_in(query)
-        his = {place: getattr(world.bert, place)}
+        (place,) = parameters_in(query)
+        his = {place: getattr(users.bert, place)}
         stolen, made_up = [
-            await visitors.ask("anna", page, world.anna, query=query.format(**ids))
+            await visitors.send_as("anna", page, users.anna, query=query.format(**ids))
             for ids in (his, {place: UNKNOWN})
         ]
         assert [stolen.status, made_up.status] == [status] * 2
         assert _blurred(stolen, his) == _blurred(made_up, {place: UNKNOWN})
-        own = {place: getattr(world.anna, place)}
-        found = await visitors.ask("anna", page, world.anna, query=query.format(**own))
+        own = {place: getattr(users.anna, place)}
+        found = await visitors.send_as("anna", page, users.anna, query=query.format(**own))
         assert _blurred(found, own) != _blurred(made_up, {place: UNKNOWN})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.cursor], ids=str)
-async def test_u2_a_place_among_somebodys_things_leads_to_ones_own_only(
-    visitors: Visitors, page: Page
-):
-    world = visitors.world
+async def test_u2_a_cursor_of_another_user_returns_own_items_only(visitors: Visitors, page: Page):
+    users = visitors.users
     assert page.cursor is not None
-    answer = await visitors.ask("anna", page, world.anna, query=page.cursor(world.bert))
+    answer = await visitors.send_as("anna", page, users.anna, query=page.cursor(users.bert))
     assert answer.status == 200
-    assert _mentioned(world.bert, answer) == []
+    assert _mentioned(users.bert, answer) == []
 
 
-async def test_u2_what_is_done_to_all_that_match_is_done_to_ones_own_only(visitors: Visitors):
-    world = visitors.world
+async def test_u2_bulk_actions_on_all_matches_change_own_objects_only(visitors: Visitors):
+    users = visitors.users
     (page,) = [page for page in FORMS if page.path == PODCAST + "/sources"]
-    before = await world.rows_of(world.bert)
+    before = await users.rows_of(users.bert)
     fields: Fields = {"action": "delete", "scope": "matching", **SURE}
-    for query in (f"host={world.bert.host}", ""):
-        answer = await visitors.ask("anna", page, world.anna, fields=fields, query=query)
+    for query in (f"host={users.bert.host}", ""):
+        answer = await visitors.send_as("anna", page, users.anna, fields=fields, query=query)
         assert answer.status == 303
-    assert await world.rows_of(world.bert) == before
-    assert world.anna.s not in str((await world.dump())["sources"])
+    assert await users.rows_of(users.bert) == before
+    assert users.anna.s not in str((await users.dump())["sources"])
 
 
 @pytest.mark.parametrize("proof", FOREIGN, ids=str)
-async def test_u3_no_form_changes_anything_without_proof_that_it_is_ours(
+async def test_u3_no_form_changes_anything_without_a_same_origin_request(
     visitors: Visitors, proof: Mapping[str, str]
 ):
-    world = visitors.world
-    before = await world.dump()
+    users = visitors.users
+    before = await users.dump()
     for page in FORMS:
         for caller in ("anna", "admin"):
-            answer = await visitors.ask(caller, page, world.anna, proof=proof)
+            answer = await visitors.send_as(caller, page, users.anna, proof=proof)
             assert answer.status == 403, (page, caller)
             assert "Set-Cookie" not in answer.headers
-    assert await world.dump() == before
+    assert await users.dump() == before
 
 
 async def test_u3_opening_pages_changes_nothing(visitors: Visitors):
-    world = visitors.world
-    before = await world.dump()
+    users = visitors.users
+    before = await users.dump()
     for page in PAGES:
         if not page.is_form:
             for caller in ("anna", "admin"):
-                await visitors.ask(caller, page, world.anna)
-    assert await world.dump() == before
+                await visitors.send_as(caller, page, users.anna)
+    assert await users.dump() == before
 
 
-def _mentioned(things: Things, answer: Answer) -> list[str]:
-    """What an answer says of somebody's things."""
+def _mentioned(things: OwnedObjects, answer: Answer) -> list[str]:
+    """The objects of a user that a response mentions."""
     text = f"{answer.headers.get('Location', '')} {answer.body.decode()}"
     return [one for one in things.ids if one in text]
 
 
-def _leads_in(answer: Answer) -> bool:
-    """Whether somebody stays inside, and is not led to where one logs in."""
+def _has_access(answer: Answer) -> bool:
+    """Whether a user gets the page, and is not redirected to the login."""
     return not answer.headers.get("Location", "").startswith(LOGIN_PATH)
 
 
 def _blurred(answer: Answer, ids: Mapping[str, str]) -> str:
-    """An answer without the ids that were asked for, and without moments."""
+    """A response without the requested ids and without times."""
     text = f"{answer.headers.get('Location', '')} {answer.body.decode()}"
     for value in ids.values():
         text = text.replace(value, "…")

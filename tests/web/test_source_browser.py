@@ -4,18 +4,18 @@ import re
 
 from playwright.async_api import Page, expect
 
-from headwater.demo import Reply, Request
+from headwater.demo.demo_web import Reply, Request
 from headwater.model import Failure, FailureType
-from tests.api.filling import polled, posts_of, source_of
-from tests.api.watching import Doorman, feed, running, watch
-from tests.store.pieces import a_failure
+from tests.api.scripted_hosts import GatedHost, feed, running, watch
+from tests.api.stored_data import polled, posts_of, source_of
+from tests.store.store_data import a_failure
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited
-from tests.web.test_source import EVIL, page_of
+from tests.web.test_source_page import EVIL, page_of
 
 
-class Moved:
-    """A host whose page is gone until somebody puts it back."""
+class RestorableHost:
+    """A host whose page is missing until the test restores it."""
 
     def __init__(self) -> None:
         self.is_back = False
@@ -24,16 +24,14 @@ class Moved:
         return feed("Back again") if self.is_back else Reply(404)
 
 
-async def test_a_source_that_was_disabled_by_itself_is_enabled_again(
-    pages: Visited, browser_page: Page
-):
-    moved = Moved()
+async def test_an_automatically_disabled_source_can_be_enabled(pages: Visited, browser_page: Page):
+    moved = RestorableHost()
     async with web_of(moved=moved) as web, running(pages):
         source = await watch(pages, web.url("moved"), label="The gazette", maxFailures=5)
         for _ in range(5):
             await pages.post(f"{source}/poll")
         await browser_page.goto(page_of(source))
-        await expect(browser_page.get_by_text("Switched off by Headwater")).to_be_visible()
+        await expect(browser_page.get_by_text("Disabled by Headwater")).to_be_visible()
         await expect(browser_page.get_by_text("5 consecutive 404 errors").first).to_be_visible()
         moved.is_back = True
         await browser_page.get_by_role("button", name="Enable again").click()
@@ -46,44 +44,44 @@ async def test_a_source_that_was_disabled_by_itself_is_enabled_again(
 async def test_poll_now_shows_its_outcome_without_leaving_the_page(
     pages: Visited, browser_page: Page
 ):
-    slow = Doorman()
+    slow = GatedHost()
     async with web_of(slow=slow) as web:
         source = await watch(pages, web.url("slow", "/fresh"))
         await browser_page.goto(page_of(source))
-        button = browser_page.get_by_role("button", name="Poll now")
+        button = browser_page.get_by_role("button", name="Check now")
         await button.click()
-        said = browser_page.get_by_role("status").filter(has_text="Poll")
-        await expect(said).to_contain_text("Polling…")
-        await expect(browser_page.get_by_text("this source, polled right now")).to_be_visible()
+        said = browser_page.get_by_role("status").filter(has_text="Check")
+        await expect(said).to_contain_text("Checking…")
+        await expect(browser_page.get_by_text("this source, checked right now")).to_be_visible()
         slow.open.set()
-        await expect(said).to_contain_text(re.compile(r"Polled: 1 new post\. It took \d"))
+        await expect(said).to_contain_text(re.compile(r"Checked: 1 new post\. It took \d"))
         await expect(browser_page.get_by_role("link", name="fresh")).to_be_visible()
         await expect(button).to_be_focused()
     assert "done=" not in browser_page.url
 
 
-async def test_a_poll_that_fails_says_why_in_place(pages: Visited, browser_page: Page):
+async def test_a_poll_that_fails_shows_the_reason_in_place(pages: Visited, browser_page: Page):
     async with web_of(gone=lambda _: Reply(404)) as web:
         source = await watch(pages, web.url("gone"))
         await browser_page.goto(page_of(source))
-        await browser_page.get_by_role("button", name="Poll now").click()
+        await browser_page.get_by_role("button", name="Check now").click()
         said = browser_page.locator("#poll-said")
-        await expect(said).to_contain_text("The poll failed: HTTP 404 Not Found from")
-        await expect(browser_page.get_by_text("The last poll failed.")).to_be_visible()
+        await expect(said).to_contain_text("The check failed: HTTP 404 Not Found from")
+        await expect(browser_page.get_by_text("The last check failed.")).to_be_visible()
 
 
-async def test_without_script_poll_now_leads_back_with_the_outcome(pages: Visited, browser):
+async def test_without_script_poll_now_returns_with_the_outcome(pages: Visited, browser):
     async with web_of(host=lambda _: feed("one", "two")) as web:
         source = await watch(pages, web.url("host"))
         context = await browser.new_context(base_url=pages.url, java_script_enabled=False)
         page = await context.new_page()
         await page.goto(page_of(source))
-        await page.get_by_role("button", name="Poll now").click()
-        await expect(page.get_by_text("Polled: 2 new posts.")).to_be_visible()
+        await page.get_by_role("button", name="Check now").click()
+        await expect(page.get_by_text("Checked: 2 new posts.")).to_be_visible()
         await context.close()
 
 
-async def test_a_wrong_setting_is_told_at_its_field_and_the_rest_is_kept(
+async def test_an_invalid_setting_is_reported_at_its_field_and_the_rest_is_kept(
     pages: Visited, browser_page: Page
 ):
     source = await watch(pages, "https://feeds.example.org/news.xml")
@@ -104,7 +102,7 @@ async def test_a_wrong_setting_is_told_at_its_field_and_the_rest_is_kept(
     await expect(browser_page.get_by_role("heading", level=1)).to_have_text("What I wrote")
 
 
-async def test_a_number_out_of_range_is_told_as_soon_as_one_leaves_its_field(
+async def test_a_number_out_of_range_is_reported_when_the_field_loses_focus(
     pages: Visited, browser_page: Page
 ):
     source = await watch(pages, "https://feeds.example.org/news.xml")
@@ -117,11 +115,11 @@ async def test_a_number_out_of_range_is_told_as_soon_as_one_leaves_its_field(
     await expect(hint).to_have_class("error")
     await interval.fill("60")
     await browser_page.get_by_label("Label").focus()
-    await expect(hint).to_have_text(re.compile("How often it is polled"))
+    await expect(hint).to_have_text(re.compile("How often the source is polled"))
     await expect(interval).not_to_have_attribute("aria-invalid", "true")
 
 
-async def test_marks_tell_their_poll_on_hover_and_to_the_arrow_keys(
+async def test_marks_describe_their_poll_on_hover_and_by_arrow_keys(
     pages: Visited, browser_page: Page
 ):
     source = await source_of(pages)
@@ -143,7 +141,7 @@ async def test_marks_tell_their_poll_on_hover_and_to_the_arrow_keys(
     await expect(tips.nth(2)).to_contain_text("timed out after 10 s")
 
 
-async def test_deleting_asks_first(pages: Visited, browser_page: Page):
+async def test_deleting_asks_for_confirmation(pages: Visited, browser_page: Page):
     source = await watch(pages, "https://feeds.example.org/news.xml", label="Old")
     await browser_page.goto(page_of(source))
     sure = browser_page.get_by_role("button", name="Yes, delete it for good")
@@ -155,7 +153,7 @@ async def test_deleting_asks_first(pages: Visited, browser_page: Page):
     assert (await pages.get(source)).status == 404
 
 
-async def test_u4_hostile_texts_are_shown_and_do_nothing(pages: Visited, browser_page: Page):
+async def test_u4_hostile_texts_are_shown_and_have_no_effect(pages: Visited, browser_page: Page):
     dialogs: list[str] = []
     browser_page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     source = await source_of(pages, label=EVIL)

@@ -1,15 +1,15 @@
-"""The list of sources: whose it is, and what strangers wrote into it."""
+"""The list of sources: access, and escaping of foreign text."""
 
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from tests.api.filling import source_of
-from tests.store.pieces import a_failure
+from tests.api.stored_data import source_of
+from tests.store.store_data import a_failure
 from tests.web.conftest import Fields, Visited
-from tests.web.test_sources import LIST, words
+from tests.web.test_sources_page import LIST, words
 
 
-async def test_hostile_labels_urls_and_errors_are_text(pages: Visited):
+async def test_hostile_labels_urls_and_errors_are_escaped(pages: Visited):
     evil = "</a><script>alert(1)</script>\"'<img src=x onerror=alert(2)>"
     source = await source_of(pages, label=evil, url=f"https://h.example/{evil}")
     current = await pages.app.store.sources.get(source.id)
@@ -33,7 +33,7 @@ async def test_hostile_labels_urls_and_errors_are_text(pages: Visited):
     assert evil in words(await pages.text(LIST)).replace("  ", " ")
 
 
-async def test_u2_the_podcast_of_another_is_not_there(pages: Visited):
+async def test_u2_the_podcast_of_another_user_is_not_found(pages: Visited):
     hers, his = await pages.person("ada"), await pages.person("bob")
     source = await source_of(pages, "bob", label="a secret")
     podcast = await pages.podcast("bob", "bob")
@@ -67,7 +67,7 @@ async def test_u2_sources_of_another_cannot_be_chosen(pages: Visited):
         assert await pages.app.store.sources.get(one.id) == one
 
 
-async def test_u1_where_tokens_are_on_strangers_are_led_to_the_login(pages: Visited):
+async def test_u1_with_tokens_anonymous_users_are_redirected_to_the_login(pages: Visited):
     await pages.admin()
     answer = await pages.get(LIST)
     assert (answer.status, answer.headers["Location"]) == (

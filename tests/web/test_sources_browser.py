@@ -1,12 +1,12 @@
-"""The list of sources in a real browser: live, by keyboard, on a phone, and under attack."""
+"""The list of sources in a real browser: live, by keyboard, on a phone, with hostile text."""
 
 from dataclasses import replace
 
 from playwright.async_api import Page, expect
 
-from tests.api.filling import failed, polled, source_of
-from tests.api.watching import feed, watch
-from tests.store.pieces import a_failure
+from tests.api.scripted_hosts import feed, watch
+from tests.api.stored_data import failed, polled, source_of
+from tests.store.store_data import a_failure
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited
 
@@ -43,7 +43,7 @@ async def test_chosen_sources_are_disabled_and_then_deleted(pages: Visited, brow
     await expect(page.locator("tbody .title")).to_have_text("three")
 
 
-async def test_a_poll_that_finishes_shows_without_a_reload(pages: Visited, browser_page: Page):
+async def test_a_finished_poll_shows_without_a_reload(pages: Visited, browser_page: Page):
     page = browser_page
     async with web_of(host=lambda _: feed("one", "two")) as web:
         source = await watch(pages, web.url("host"), label="Live one")
@@ -58,13 +58,13 @@ async def test_a_poll_that_finishes_shows_without_a_reload(pages: Visited, brows
         await expect(row.locator(".health")).to_have_text("fine")
         await expect(row.locator("td").last).to_have_text("2")
         await expect(row.get_by_role("img")).to_have_attribute(
-            "aria-label", "the last poll, which did not fail"
+            "aria-label", "the last check, which did not fail"
         )
     assert await page.evaluate("window.notReloaded")
-    await expect(page.get_by_label("Choose Other")).to_be_checked()  # a choice is not lost
+    await expect(page.get_by_label("Choose Other")).to_be_checked()  # a selection is not lost
 
 
-async def test_hostile_text_is_shown_and_does_nothing(pages: Visited, browser_page: Page):
+async def test_hostile_text_is_shown_and_has_no_effect(pages: Visited, browser_page: Page):
     page = browser_page
     evil = "<img src=x onerror=window.harmed=1><script>window.harmed=1</script>"
     source = await source_of(pages, label=evil, url=f"https://h.example/{evil}")
@@ -103,8 +103,8 @@ async def test_the_keyboard_reaches_filters_rows_and_actions_in_this_order(
         if seen[-1] == "Delete …":
             break
     wanted = [
-        "Skip to content", "Search label or URL", "Health", "Type", "Host", "Order", "Find",
-        "Choose all on this page", "Choose one", "one", "h.example", "Poll now", "Enable",
+        "Skip to content", "Search label or URL", "Health", "Type", "Site", "Order", "Find",
+        "Choose all on this page", "Choose one", "one", "h.example", "Check now", "Enable",
         "Disable", "New interval in minutes", "Set interval", "Delete …",
     ]  # fmt: skip
     assert [text for text in seen if text in wanted] == wanted
@@ -129,7 +129,7 @@ async def test_it_works_without_script(pages: Visited, browser_page: Page):
     await page.locator("button", has_text="Delete …").click()
     await page.locator("button", has_text="Delete 1 source").click()
     await expect(page.locator(".banner.good")).to_have_text("Sources deleted: 1.")
-    await expect(page.locator("h2")).to_have_text("Nothing is watched yet")
+    await expect(page.locator("h2")).to_have_text("There are no sources yet")
     await context.close()
 
 

@@ -1,78 +1,176 @@
-"""Puts the API together."""
+"""Creates the API application: routes, error handlers, middleware."""
+
+from collections.abc import Awaitable, Callable
 
 from fastapi import Depends, FastAPI
+from pydantic.alias_generators import to_camel
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater import __version__
 from headwater.api import openapi, problems
-from headwater.api.answer_headers import AnswerHeaders
-from headwater.api.articles import article_routes
-from headwater.api.batches import batch_routes
-from headwater.api.body_limit import BodyLimit
-from headwater.api.callers import Access
-from headwater.api.cluster import cluster_routes
-from headwater.api.courtesy import Courtesy
+from headwater.api.dependencies import check_parameters
 from headwater.api.docs_page import docs_routes
-from headwater.api.event_log import EventLimits
-from headwater.api.events import event_routes, event_streams
-from headwater.api.feeds import feed_routes
-from headwater.api.head import HeadAsGet
-from headwater.api.health import health_routes
-from headwater.api.hosts import host_routes
-from headwater.api.metrics import metrics_routes
-from headwater.api.opml import opml_routes
-from headwater.api.parameters import refuse_odd_parameters
-from headwater.api.podcasts import podcast_routes
-from headwater.api.polling import polling_routes
-from headwater.api.posts import post_routes
-from headwater.api.scheduler import scheduler_routes
+from headwater.api.events.event_log import EventLimits, EventLog
+from headwater.api.middleware.authentication import FOR_PROGRAMS, Authentication
+from headwater.api.middleware.body_limit import BodyLimit
+from headwater.api.middleware.client_address import client_address
+from headwater.api.middleware.failed_logins import FailedLogins
+from headwater.api.middleware.idempotency import Idempotency
+from headwater.api.middleware.origin_guard import OriginGuard
+from headwater.api.middleware.request_priority import request_priority
+from headwater.api.middleware.request_tracking import RequestTracking
+from headwater.api.middleware.security_headers import security_headers
+from headwater.api.routes import (
+    across_users,
+    articles,
+    audit,
+    events,
+    feeds,
+    filters,
+    hosts,
+    incidents,
+    notices,
+    opml,
+    podcasts,
+    polling,
+    posts,
+    scheduler,
+    searches,
+    sources,
+    tokens,
+    users,
+    webhooks,
+)
+from headwater.api.routes.health import health_routes
+from headwater.api.routes.metrics import metrics_routes
 from headwater.api.server import is_loopback
-from headwater.api.site_guard import SiteGuard
-from headwater.api.sources import source_routes
-from headwater.api.users import user_routes
 from headwater.app import App
 from headwater.engine.service import Service
+from headwater.operations.http_metrics import HttpMetrics
+from headwater.operations.metric_families import Family, measure
+from headwater.operations.service_status import StatusCache
+
+_ROUTERS = (
+    events.routes,
+    users.routes,
+    tokens.routes,
+    audit.routes,
+    across_users.podcast_routes,
+    across_users.source_routes,
+    podcasts.routes,
+    sources.routes,
+    filters.routes,
+    polling.routes,
+    hosts.routes,
+    incidents.routes,
+    scheduler.routes,
+    posts.routes,
+    articles.routes,
+    articles.batch_routes,
+    opml.routes,
+    feeds.routes,
+    searches.routes,
+    notices.routes,
+    webhooks.routes,
+    webhooks.routes_for_all,
+)
+
+
+class _TrackedApi(FastAPI):
+    """An application whose every response is tracked, those to unexpected errors included."""
+
+    http_metrics: HttpMetrics
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """All middleware; FastAPI's own response to an unexpected error passes no other."""
+        app: App = self.state.app
+        access_log = app.settings.server.access_log
+        inner = super().build_middleware_stack()
+        return RequestTracking(inner, self.http_metrics, app.clock, access_log)
 
 
 def create_api(app: App, service: Service, *, event_limits: EventLimits | None = None) -> FastAPI:
     """The API of a running service."""
-    api = FastAPI(
+    api = _TrackedApi(
         title="Headwater",
         version=__version__,
+        summary="Polls feeds, web pages and X timelines and stores their posts.",
+        description=openapi.DESCRIPTION,
+        license_info={"name": "MIT", "identifier": "MIT"},
+        openapi_tags=[{"name": name, "description": text} for name, text in openapi.TAGS.items()],
         openapi_url="/api/openapi.json",
-        docs_url=None,  # the framework's pages bring scripts from elsewhere (U4)
+        docs_url=None,  # FastAPI's pages load scripts from another host (U4)
         redoc_url=None,
-        dependencies=[Depends(refuse_odd_parameters)],
+        dependencies=[Depends(check_parameters)],
         redirect_slashes=False,
-        generate_unique_id_function=openapi.operation_id,
+        generate_unique_id_function=lambda route: to_camel(route.name),
     )
-    api.state.event_streams = event_streams(app, service.events, event_limits)
+    limits = app.settings.limits
+    event_log = EventLog(
+        service.events,
+        app.clock,
+        event_limits,
+        most_streams_per_user=limits.max_event_streams_per_user,
+    )
+    api.state.app, api.state.service, api.state.event_log = app, service, event_log
+    api.http_metrics = HttpMetrics()
     problems.install(api)
-    openapi.install(api)
+    openapi.install(api, max_page_size=limits.max_page_size)
     for routes in (
         health_routes(app, service),
-        metrics_routes(app, service, api.state.event_streams),
-        event_routes(app, api.state.event_streams),
-        user_routes(app),
-        podcast_routes(app),
-        batch_routes(app),
-        source_routes(app),
-        polling_routes(app, service),
-        host_routes(app, service),
-        scheduler_routes(service),
-        cluster_routes(app),
-        post_routes(app),
-        article_routes(app),
-        opml_routes(app),
-        feed_routes(app),
+        metrics_routes(_measurement(app, service, event_log, api.http_metrics)),
+        *_ROUTERS,
+        docs_routes(),
     ):
         api.include_router(routes)
-    api.include_router(docs_routes(api))
-    server = app.settings.server
-    # the last one added is the first to see a request
-    api.add_middleware(HeadAsGet)
-    api.add_middleware(Courtesy, database=app.store.database)
-    api.add_middleware(BodyLimit, most=app.settings.limits.max_request_bytes)
-    api.add_middleware(Access, program=app, on_loopback=is_loopback(server.host))
-    api.add_middleware(SiteGuard, names=(server.host, *server.allowed_hosts))
-    api.add_middleware(AnswerHeaders)
+    _add_middleware(api, app)
     return api
+
+
+def _measurement(
+    app: App, service: Service, event_log: EventLog, http: HttpMetrics
+) -> Callable[[], Awaitable[list[Family]]]:
+    """What `/metrics` serves."""
+    tick_seconds = app.settings.source.tick_seconds
+    status = StatusCache(app.store, app.clock, app.policy, tick_seconds)
+
+    async def measured() -> list[Family]:
+        streams, now = event_log.open_streams.total(), app.clock.now()
+        return await measure(service, app.store, status, http=http, event_streams=streams, now=now)
+
+    return measured
+
+
+def _add_middleware(api: FastAPI, app: App) -> None:
+    server = app.settings.server
+    api.state.failed_logins = failed_logins = FailedLogins(app.clock, app.store.audit)
+    # the last one added is the first to handle a request
+    api.add_middleware(head_as_get)
+    api.add_middleware(Idempotency, store=app.store, clock=app.clock)
+    api.add_middleware(request_priority, database=app.store.database)
+    api.add_middleware(BodyLimit, most=app.settings.limits.max_request_bytes)
+    api.add_middleware(
+        Authentication,
+        program=app,
+        failed_logins=failed_logins,
+        on_loopback=is_loopback(server.host),
+    )
+    api.add_middleware(OriginGuard, names=(server.host, *server.allowed_hosts))
+    api.add_middleware(security_headers)
+    api.add_middleware(client_address, trusted_proxies=server.trusted_proxies)
+
+
+def head_as_get(app: ASGIApp) -> ASGIApp:
+    """Handle HEAD on the API as GET; the server omits the body."""
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        is_endless = path == problems.EVENTS_PATH
+        if scope["method"] == "HEAD" and path.startswith(FOR_PROGRAMS) and not is_endless:
+            as_get = {**scope, "method": "GET"}  # a copy: the server omits the body of a HEAD
+            await app(as_get, receive, send)
+            scope["route"] = as_get.get("route")
+            return
+        await app(scope, receive, send)
+
+    return respond

@@ -1,253 +1,247 @@
-"""The OpenAPI document: what the framework knows of the routes, completed and made true."""
+"""What the OpenAPI document has beyond routes and models: errors, access, links."""
 
+import inspect
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, Body, FastAPI
 from fastapi.routing import APIRoute
-from pydantic.alias_generators import to_camel
 
-from headwater.api.callers import FEEDS, OPEN_PATHS
-from headwater.api.inputs import ONE_LINE
-from headwater.api.openapi_errors import ERROR_SCHEMAS, common_errors, error_answers
-from headwater.api.openapi_events import event_schemas
-from headwater.api.openapi_examples import (
-    example_body,
-    example_parameter,
-    example_value,
-    just_made,
-)
-from headwater.api.openapi_fields import FIELDS
-from headwater.api.openapi_words import (
-    ABOUT,
-    OPERATIONS,
-    PARAMETER_SCHEMAS,
-    PARAMETERS,
-    SCHEMA_RULES,
-    SECURITY_SCHEMES,
-    STATUSES,
-    TAGS,
-)
-from headwater.api.pages import Page
+from headwater.api.events.event_schemas import EventOut
+from headwater.api.middleware.authentication import FEEDS, HOW_TO_LOG_IN, OPEN_PATHS
+from headwater.api.middleware.idempotency import HEADER, MAX_KEY_LENGTH, REPLAYED
+from headwater.api.problem_types import type_for
+from headwater.api.problems import MEDIA_TYPE, Problem
+from headwater.api.schemas.pagination import DEFAULT_LIMIT
 
 Document = dict[str, Any]
-_METHODS = ("get", "put", "post", "delete", "patch")
-_FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
-_RULE_IDS = re.compile(r" \([A-Z]\d+(?:, [A-Z]\d+)*\)")
+Responses = dict[int | str, dict[str, Any]]
 _SCHEMAS = "#/components/schemas/"
-_ADMITTING: list[Document] = [{"bearer": []}]
-_ADMITTING_READERS = [*_ADMITTING, {"basic": []}]  # of feeds, who know nothing else
+# pydantic's names of generic models
+_PAGE_NAME = re.compile(r'\b(Numbered)?ListPage[_[](\w+?)[_\]](?=")')
+DESCRIPTION = """\
+JSON with names in camelCase; timestamps are UTC, such as `2026-02-16T08:00:00.000Z`. Errors are
+problem documents (RFC 9457).
+
+Lists come in pages: `limit` is the maximum number of items; send `nextCursor` of a response as
+`cursor` to get the next page; null means that there is none.
+
+An unknown field in a request body is an error. Fields that only responses have are ignored, so
+that the response of GET can be changed and sent back with PUT.
+
+Requests from the machine itself need no token until the first one is created.
+
+A POST with an `Idempotency-Key` can be repeated for 24 hours: the repetition gets the response of
+the first request, with the header `Idempotent-Replayed: true`, and changes nothing. Another body
+with the same key is refused with 422.
+
+Every response has an `X-Request-Id`, which the log contains too. A request may set it: up to 128
+visible ASCII characters without spaces; otherwise a new one is created.
+"""
+TAGS = {
+    "tokens": "Access to this API.",
+    "audit": "What people have changed.",
+    "users": "Owners of podcasts, and their API keys at other services.",
+    "podcasts": "Groups of sources.",
+    "sources": "What is watched: feeds, web pages, X timelines.",
+    "posts": "What polls have stored, and the history of polls.",
+    "articles": "Made of posts, for further processing.",
+    "webhooks": "Endpoints that receive events.",
+    "opml": "Lists of sources as OPML files.",
+    "searches": "Saved searches, each with a feed.",
+    "feeds": "The articles of a podcast for feed readers.",
+    "hosts": "The hosts of sources, and their responses.",
+    "events": "A stream of what the service does.",
+    "incidents": "Problems that need attention, and where users get messages about them.",
+    "scheduler": "When and where sources are polled.",
+    "operations": "Health and metrics of the service.",
+}
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An access token; `headwater tokens add` creates one.",
+}
+_BASIC = {
+    "type": "http",
+    "scheme": "basic",
+    "description": "An access token as password, for feed readers; any user name.",
+}
+_REQUEST_ID = {
+    "description": "The id of the request, also in the log.",
+    "required": True,
+    "schema": {"type": "string"},
+}
+_REQUEST_ID_REF = {"$ref": "#/components/headers/RequestId"}
+_IDEMPOTENCY_KEY = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Makes the request safe to repeat for 24 hours; a new value for each request.",
+    "schema": {
+        "type": "string",
+        "maxLength": MAX_KEY_LENGTH,
+        "pattern": "^[!-~]+$",
+        "examples": ["6f1c3a52-4a0e-4d7c-9b1e-2f8f5a3f0d11"],
+    },
+}
+_REPLAYED = {
+    "description": "`true` if this is the stored response to an earlier request.",
+    "schema": {"type": "string", "enum": ["true"]},
+}
+# status: what it means, an example of `detail`
+_ERRORS: dict[int, tuple[str, str]] = {
+    401: ("A valid access token is required.", HOW_TO_LOG_IN),
+    403: (
+        "The request comes from another site, or the token does not permit it.",
+        "this needs an administrator's token",
+    ),
+    404: ("It does not exist, or belongs to another user.", "there is no user 'ann'"),
+    408: ("The body did not arrive in time.", "the body did not arrive in time"),
+    409: (
+        "It exists already, its name is in use, or the `Idempotency-Key` cannot be replayed.",
+        "there is a user 'ann' already",
+    ),
+    412: (
+        "The settings have changed since they were read.",
+        "this has changed since it was read: its ETag is not the one in `If-Match`",
+    ),
+    413: (
+        "The body is too large, or a limit on numbers is reached.",
+        "the body is larger than 65,536 bytes",
+    ),
+    422: (
+        "The input is not valid; see `errors`.",
+        "wrong input: limit: must be at most 500",
+    ),
+    429: ("Too many requests; see `Retry-After`.", "too many wrong tokens; try again later"),
+    503: ("The database is not available; try again later.", "the database is not available"),
+}
+_HEADERS: dict[int, Document] = {
+    401: {"WWW-Authenticate": {"description": "How to log in.", "schema": {"type": "string"}}},
+    429: {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}},
+}
 
 
-def install(api: FastAPI) -> None:
-    """Serve our document instead of the framework's; it is made when first asked for."""
-    raw: Callable[[], Document] = api.openapi
-    made: Document = {}
+class DocumentedRoute(APIRoute):
+    """A route documented by its docstring, with the errors that its path, body and access imply."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        summary, _, rest = inspect.cleandoc(endpoint.__doc__ or "").partition("\n\n")
+        summary = " ".join(summary.split()).removesuffix(".")
+        options |= {"summary": summary, "description": rest or f"{summary}."}
+        if path in OPEN_PATHS:
+            options["openapi_extra"] = {"security": []}
+        elif path.endswith(FEEDS):
+            options["openapi_extra"] = {"security": [{"bearer": []}, {"basic": []}]}
+        super().__init__(path, endpoint, **options)
+        has_body = self.body_field or "requestBody" in (self.openapi_extra or {})
+        statuses = {403, 422}  # an unknown parameter is an error everywhere
+        statuses |= set() if path in OPEN_PATHS else {401, 429, 503}
+        statuses |= {404} if "{" in path else set()
+        statuses |= {409} if "POST" in (self.methods or ()) else set()  # Idempotency-Key
+        statuses |= {408, 413} if has_body else set()
+        own = self.responses
+        self.responses = {code: one for code, one in own.items() if int(code) < 400}
+        for code in sorted(statuses | {int(code) for code in own if int(code) >= 400}):
+            self.responses[code] = _error_reference(code) | own.get(code, {})
+
+
+def documented_router(prefix: str, tag: str) -> APIRouter:
+    """A router for routes that are part of the document."""
+    return APIRouter(prefix=prefix, tags=[tag], route_class=DocumentedRoute)
+
+
+def body_example(value: Document) -> Any:
+    """A request body with an example."""
+    return Body(openapi_examples={"example": {"value": value}})
+
+
+_ETAG = {
+    "description": "The version of the settings, for `If-Match`.",
+    "required": True,
+    "schema": {"type": "string"},
+}
+WITH_ETAG: Responses = {200: {"description": "Success.", "headers": {"ETag": _ETAG}}}
+MATCHED: Responses = {412: {}}  # the response to an `If-Match` that does not match
+
+
+def created(parameter: str, path: str, *operation_ids: str, etag: bool = False) -> Responses:
+    """The response 201 with its `Location`, and links to operations on what was created."""
+    parameters = {name: f"$request.path.{name}" for name in re.findall(r"\{(\w+)\}", path)}
+    parameters[parameter] = "$response.body#/id"
+    location = {"description": "Its path.", "required": True, "schema": {"type": "string"}}
+    links = {one: {"operationId": one, "parameters": parameters} for one in operation_ids}
+    headers = {"Location": location} | ({"ETag": _ETAG} if etag else {})
+    return {201: {"description": "Created.", "headers": headers, "links": links}}
+
+
+def install(api: FastAPI, *, max_page_size: int) -> None:
+    """Complete FastAPI's document when it is first requested."""
+    generate = api.openapi
 
     def document() -> Document:
-        if not made:
-            made.update(completed(raw()))
-        return made
+        if api.openapi_schema is None:
+            api.openapi_schema = _completed(generate(), max_page_size)
+        return api.openapi_schema
 
     api.openapi = document  # type: ignore[method-assign]
 
 
-def operation_id(route: APIRoute) -> str:
-    """The name of an operation: that of its function, such as `listUsers`."""
-    return OPERATIONS.get(route.name) or to_camel(route.name)
+def _completed(document: Document, max_page_size: int) -> Document:
+    components = document["components"]
+    for model in (Problem, EventOut):
+        schema = model.model_json_schema(mode="serialization", ref_template=_SCHEMAS + "{model}")
+        components["schemas"] |= schema.pop("$defs") | {model.__name__: schema}
+    components["headers"] = {"RequestId": _REQUEST_ID}
+    components["responses"] = {_name(code): _error_response(code) for code in _ERRORS}
+    components["securitySchemes"] = {"bearer": _BEARER, "basic": _BASIC}
+    document["security"] = [{"bearer": []}]
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    for response in (
+        *components["responses"].values(),
+        *(one for operation in operations for one in operation["responses"].values()),
+    ):
+        if "$ref" not in response:
+            response["headers"] = response.get("headers", {}) | {"X-Request-Id": _REQUEST_ID_REF}
+    for operation in (path["post"] for path in document["paths"].values() if "post" in path):
+        operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+        for status, response in operation["responses"].items():
+            if status < "300":
+                response["headers"] |= {REPLAYED: _REPLAYED}
+    for parameter in (one for operation in operations for one in operation.get("parameters", ())):
+        if parameter["name"] == "limit":
+            usual = min(DEFAULT_LIMIT, max_page_size)
+            parameter["schema"] |= {"maximum": max_page_size, "default": usual, "examples": [usual]}
+    public: Document = json.loads(_PAGE_NAME.sub(r"\1\2Page", json.dumps(document)))
+    return public
 
 
-def completed(raw: Document) -> Document:
-    """The framework's document with names, errors, examples and everything else it lacks."""
-    document: Document = _renamed(_untitled(raw))
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for name in _FRAMEWORKS_OWN:
-        schemas.pop(name, None)
-    _require_what_is_always_served(document)
-    for name, rules in SCHEMA_RULES.items():
-        schemas.get(name, {}).update(rules)
-    _explain_fields(schemas)
-    schemas |= ERROR_SCHEMAS | event_schemas(schemas)
-    for path, operation in _operations(document):
-        _complete(operation, path, document)
-    _link(document)
-    document["components"]["responses"] = _used(common_errors(), document)
-    document["info"] |= ABOUT
-    document["servers"] = [{"url": "/", "description": "The server that this comes from."}]
-    document["security"] = _ADMITTING
-    document["components"]["securitySchemes"] = SECURITY_SCHEMES
-    used = {tag for _, operation in _operations(document) for tag in operation["tags"]}
-    document["tags"] = [{"name": n, "description": d} for n, d in TAGS.items() if n in used]
-    return document
+def _error_reference(status: int) -> Document:
+    if status not in _ERRORS:
+        return _error_response(status)
+    reference = f"#/components/responses/{_name(status)}"
+    return {"$ref": reference, "description": _ERRORS[status][0]}
 
 
-def _untitled(node: Any, *, names: bool = False) -> Any:
-    """Without what is not for callers: titles that repeat a field's name, ids of our own rules."""
-    if isinstance(node, str):
-        return _RULE_IDS.sub("", node)
-    if isinstance(node, list):
-        return [_untitled(one) for one in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        key: _untitled(value, names=key in ("properties", "schemas"))
-        for key, value in node.items()
-        if names or key != "title" or not isinstance(value, str) or "version" in node
+def _error_response(status: int) -> Document:
+    phrase = HTTPStatus(status).phrase
+    description, detail = _ERRORS.get(status, (f"{phrase}.", phrase.lower()))
+    errors = [{"field": "limit", "message": "must be at most 500"}] if status == 422 else []
+    kind = type_for(status)
+    example = {
+        "type": kind.uri, "title": kind.text.title, "status": status, "detail": detail,
+        "errors": errors,
+    }  # fmt: skip
+    schema = {"$ref": f"{_SCHEMAS}Problem"}
+    response: Document = {
+        "description": description,
+        "content": {MEDIA_TYPE: {"schema": schema, "example": example}},
     }
+    return response | ({"headers": _HEADERS[status]} if status in _HEADERS else {})
 
 
-def _renamed(raw: Document) -> Document:
-    """With schemas named for people: `User`, `UserInput` and `UserPage`."""
-    found = raw.get("components", {}).get("schemas", {})
-    names = {old: _schema_name(old) for old in found}
-    assert len(set(names.values())) == len(names), "two schemas have one name"
-
-    def walked(node: Any) -> Any:
-        if isinstance(node, list):
-            return [walked(one) for one in node]
-        if isinstance(node, dict):
-            return {key: walked(value) for key, value in node.items()}
-        if isinstance(node, str) and node.startswith(_SCHEMAS):
-            return _SCHEMAS + names[node.removeprefix(_SCHEMAS)]
-        return node
-
-    document: Document = walked(raw)
-    if found:
-        shown = document["components"]["schemas"]
-        document["components"]["schemas"] = {names[old]: shown[old] for old in sorted(found)}
-        for old in found:
-            if old.startswith("Page_"):  # the framework loses it on the way
-                shown[old].setdefault("description", Page.__doc__)
-    return document
-
-
-def _schema_name(name: str) -> str:
-    page = re.fullmatch(r"Page_(\w+?)(?:Out)?_", name)
-    if page:
-        return f"{page[1]}Page"
-    return re.sub(r"Out$", "", re.sub(r"In$", "Input", name))
-
-
-def _require_what_is_always_served(document: Document) -> None:
-    """Answers have all their fields, also those that are null for want of anything better."""
-    schemas = document["components"]["schemas"]
-    found = [name for _, op in _operations(document) for name in _named(op.get("requestBody"))]
-    taken: set[str] = set()
-    while found:
-        name = found.pop()
-        if name not in taken:
-            taken.add(name)
-            found += _named(schemas[name])
-    for name, schema in schemas.items():
-        if name not in taken and "properties" in schema and name not in ERROR_SCHEMAS:
-            schema["required"] = list(schema["properties"])
-
-
-def _explain_fields(schemas: Document) -> None:
-    for name, schema in schemas.items():
-        for field, shape in schema.get("properties", {}).items():
-            meaning = FIELDS.get(f"{name}.{field}") or FIELDS.get(field)
-            if meaning is not None:
-                shape.setdefault("description", meaning)
-
-
-def _named(node: Any) -> Iterator[str]:
-    """The schemas that a part of the document refers to."""
-    if isinstance(node, list):
-        for one in node:
-            yield from _named(one)
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            if key == "$ref":
-                yield value.removeprefix(_SCHEMAS)
-            yield from _named(value)
-
-
-def _complete(operation: Document, path: str, document: Document) -> None:
-    """Add what one operation lacks."""
-    said = operation.pop("description", operation["summary"])
-    first, _, rest = said.partition("\n\n")
-    operation["summary"] = " ".join(first.split()).removesuffix(".")
-    operation["description"] = " ".join(rest.split()) or f"{operation['summary']}."
-    is_open = path in OPEN_PATHS
-    if is_open:
-        operation["security"] = []
-    elif path.endswith(FEEDS):
-        operation["security"] = _ADMITTING_READERS
-    for parameter in operation.get("parameters", []):
-        _complete_parameter(parameter)
-    schemas = document["components"]["schemas"]
-    for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
-        schema = content.get("schema", {})
-        example = example_body(operation["operationId"], schema, media_type, schemas)
-        content.setdefault("example", example)
-    answers = operation["responses"]
-    for status, answer in answers.items():
-        if status < "400":
-            _complete_answer(answer, status, schemas)
-    fine = {status: answer for status, answer in answers.items() if status < "400"}
-    operation["responses"] = fine | error_answers(operation, path, is_open=is_open)
-
-
-def _used(answers: Document, document: Document) -> Document:
-    """Those answers that some operation refers to."""
-    wanted = {name.rpartition("/")[2] for name in _named(document["paths"])}
-    return {name: answer for name, answer in answers.items() if name in wanted}
-
-
-def _complete_parameter(parameter: Document) -> None:
-    if parameter["name"] in PARAMETER_SCHEMAS:
-        parameter["schema"] = dict(PARAMETER_SCHEMAS[parameter["name"]])
-    schema = parameter["schema"]
-    choices = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
-    if len(choices) == 1:  # what is not given is null; nobody can send it
-        del schema["anyOf"]
-        schema |= choices[0]
-    if parameter["in"] == "query" and schema.get("type") == "string" and "enum" not in schema:
-        schema.setdefault("pattern", ONE_LINE)
-    described = parameter.get("description") or PARAMETERS.get(parameter["name"])
-    if described is not None:
-        parameter["description"] = described
-    schema.pop("description", None)
-    if "example" not in parameter and "examples" not in parameter:
-        example_parameter(parameter)
-
-
-def _complete_answer(answer: Document, status: str, schemas: Document) -> None:
-    if answer["description"] == "Successful Response":
-        named = [schemas[name].get("description") for name in _named(answer.get("content"))]
-        told = STATUSES.get(status) or next((one for one in named if one), None) or "Done."
-        answer["description"] = told
-    if status == "201":
-        location = {"description": "Where it is.", "required": True, "schema": {"type": "string"}}
-        answer.setdefault("headers", {}).setdefault("Location", location)
-    for media_type, content in answer.get("content", {}).items():
-        if media_type == "text/event-stream":
-            content["schema"] = {"$ref": f"{_SCHEMAS}Event"}
-        if "example" not in content and "examples" not in content:
-            example = example_value(content.get("schema", {}), media_type, schemas)
-            content["example"] = just_made(example) if status == "201" else example
-
-
-def _link(document: Document) -> None:
-    """Say for what is made which operations take its id."""
-    for path, item in document["paths"].items():
-        made = item.get("post", {}).get("responses", {}).get("201")
-        below = re.compile(re.escape(path) + r"/\{(\w+)\}")
-        for other, operation in _operations(document):
-            named = below.fullmatch(other)
-            if made is None or named is None:
-                continue
-            outer = re.findall(r"\{(\w+)\}", path)
-            parameters = {name: f"$request.path.{name}" for name in outer}
-            parameters[named[1]] = "$response.body#/id"
-            link = {"operationId": operation["operationId"], "parameters": parameters}
-            made.setdefault("links", {})[operation["operationId"]] = link
-
-
-def _operations(document: Document) -> Iterator[tuple[str, Document]]:
-    for path, item in document["paths"].items():
-        for method in _METHODS:
-            if method in item:
-                yield path, item[method]
+def _name(status: int) -> str:
+    return HTTPStatus(status).phrase.title().replace(" ", "")

@@ -1,42 +1,47 @@
-"""Listens for requests; starting, signals and logs are the program's, not the library's."""
+"""The web server: uvicorn with connection limits, and without its signals and logs."""
 
 import asyncio
 import ipaddress
 import os
-import socket  # noqa: TID251 - listens, and never visits anybody (N1)
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import socket  # noqa: TID251 - listens, and never connects (N1)
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from headwater.api.connections import ConnectionLimits, Deadline, Doorkeeper, no_room, not_http
-from headwater.api.event_stream import ABORT
+from headwater.api.connection_limits import (
+    NOT_HTTP,
+    TOO_MANY_CONNECTIONS,
+    ConnectionCounter,
+    ConnectionLimits,
+    DisconnectTimer,
+)
+from headwater.api.events.event_stream import ABORT
 from headwater.errors import ConfigError
 
 _BACKLOG = 512
-_GOODBYE_SECONDS = 3  # how long a request under way may take once we stop
+_SHUTDOWN_SECONDS = 3  # for requests in progress
 
 
-class Connection(H11Protocol):
-    """A connection that an answer can cut off, and that ends if nobody uses it."""
+class ServerConnection(H11Protocol):
+    """A connection with timeouts, which a response can abort."""
 
-    def __init__(self, *arguments: Any, doorkeeper: Doorkeeper, **options: Any) -> None:
+    def __init__(self, *arguments: Any, counter: ConnectionCounter, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._doorkeeper = doorkeeper
-        self._address: str | None = None  # None: nobody was let in
-        self._head = Deadline(self.loop, doorkeeper.limits.head_seconds)
-        self._answer = Deadline(self.loop, doorkeeper.limits.stuck_seconds)
+        self._counter = counter
+        self._address: str | None = None  # None: refused
+        self._head_timer = DisconnectTimer(self.loop, counter.limits.head_seconds)
+        self._write_timer = DisconnectTimer(self.loop, counter.limits.stuck_seconds)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, and tell every request of this connection how to end it at once."""
+        """Start, and give every request of the connection a way to abort it."""
         address = str((transport.get_extra_info("peername") or [""])[0])
-        if not self._doorkeeper.enter(address, self.loop.time()):
-            transport.write(no_room())
+        if not self._counter.open(address, self.loop.time()):
+            transport.write(TOO_MANY_CONNECTIONS)
             transport.close()
             return
         self._address = address
@@ -44,7 +49,7 @@ class Connection(H11Protocol):
         serve = self.app
 
         async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
-            # closing would wait for a client that is stuck
+            # closing would wait for a client that does not read
             scope.setdefault("extensions", {})[ABORT] = transport.abort
             await serve(scope, receive, send)
 
@@ -52,83 +57,108 @@ class Connection(H11Protocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Make room for others."""
+        """Discount the connection and stop its timers."""
         if self._address is None:
             return
-        self._doorkeeper.leave(self._address)
-        self._head.cancel()
-        self._answer.cancel()
+        self._counter.close(self._address)
+        self._head_timer.cancel()
+        self._write_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a head that comes in small pieces has no more time than another."""
+        """Parse data; headers that arrive in small chunks have no more time than others."""
         super().data_received(data)
         self._wait_for_head()
 
     def on_response_complete(self) -> None:
-        """Wait for another request."""
+        """Start the timer for the next request."""
         super().on_response_complete()
         self._wait_for_head()
 
     def pause_writing(self) -> None:
-        """Wait for a client that takes no more, but not for ever."""
+        """Start the timer for a client that does not read."""
         super().pause_writing()
-        self._answer.start(self.transport.abort)
+        self._write_timer.start(self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on: the client took something."""
-        self._answer.cancel()
+        """Continue: the client has read data."""
+        self._write_timer.cancel()
         super().resume_writing()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - we have words of our own
-        """Answer what is no HTTP request, or has an address with raw characters in it."""
-        self.transport.write(not_http())
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - we send a problem document
+        """Respond to an invalid HTTP request, such as one with raw characters in its URL."""
+        self.transport.write(NOT_HTTP)
         self.transport.close()
 
     def _wait_for_head(self) -> None:
-        """See to it that there is a deadline just when a request is what we wait for."""
+        """Run the timer for request headers unless a request is in progress."""
         if self.cycle is not None and not self.cycle.response_complete:
-            self._head.cancel()
-        else:  # one that closes may wait for a client that does not take the rest
-            self._head.start(self.transport.abort)
+            self._head_timer.cancel()
+        else:  # also while closing: the client may not read the rest
+            self._head_timer.start(self.transport.abort)
 
 
 class Server(uvicorn.Server):
-    """A web server that leaves signals alone."""
+    """A web server that installs no signal handlers."""
 
     def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
         self._end_streams = end_streams
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what is under way; event streams would go on for ever."""
+        """Finish requests in progress; event streams have no end and are closed."""
         self._end_streams()
         await super().shutdown(sockets)
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Install nothing: `serve` has handlers of its own (K4)."""
+        """Install nothing: `serve` has its own handlers (K4)."""
         return nullcontext()
 
 
-def web_server(api: FastAPI, limits: ConnectionLimits | None = None) -> Server:
-    """A server for the API; its lines go our way, none of them per request (U6)."""
-    doorkeeper = Doorkeeper(limits or ConnectionLimits())
+def web_server(
+    api: ASGIApp,
+    limits: ConnectionLimits | None = None,
+    *,
+    end_streams: Callable[[], None] = lambda: None,
+) -> Server:
+    """A server for the API, with our logging and without a line per request (U6).
+
+    `end_streams` closes open event streams when the server stops.
+    """
+    counter = ConnectionCounter(limits or ConnectionLimits())
     config = uvicorn.Config(
         api,
-        http=partial(Connection, doorkeeper=doorkeeper),  # type: ignore[arg-type]
+        http=partial(ServerConnection, counter=counter),  # type: ignore[arg-type]
         log_config=None,
         access_log=False,
         lifespan="off",
         ws="none",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_GOODBYE_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return Server(config, api.state.event_streams.close)
+    return Server(config, end_streams)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Take the address to listen on, or say in one line why it cannot be had."""
+@asynccontextmanager
+async def serving(
+    create_server: Callable[[], Server], host: str, port: int, setting: str = "app.server.port"
+) -> AsyncIterator[tuple[str, Server, asyncio.Task[None]]]:
+    """Listen and serve; yield the URL, the server, and the task that serves."""
+    with listen(host, port, setting) as listener:
+        server = await asyncio.to_thread(create_server)  # its imports block longer than H2 allows
+        number = listener.getsockname()[1]
+        url = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield url, server, task
+        finally:
+            server.should_exit = True
+            await task
+
+
+def listen(host: str, port: int, setting: str = "app.server.port") -> socket.socket:
+    """A socket that listens on the address; ConfigError if it is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -136,20 +166,22 @@ def listen(host: str, port: int) -> socket.socket:
         number = getattr(error, "errno", None)
         reason = os.strerror(number) if number is not None and number > 0 else str(error)
         raise ConfigError(
-            f"cannot listen on {host} port {port}: {reason}; app.server.port takes another one",
-            field="app.server.port",
+            f"cannot listen on {host} port {port}: {reason}; {setting} takes another one",
+            field=setting,
         ) from error
-    # connections inherit it; asyncio sets it on sockets of another making only, and an answer of
-    # two pieces would wait for the client's word on the first one
+    # connections inherit it; without it, the second packet of a response waits for an ACK.
+    # asyncio sets it only on sockets that it creates
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address to listen on."""
+    """Whether only this machine can connect to the address."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    # From Python 3.13 on, ::ffff:127.0.0.1 counts as loopback; here it never does
+    return address.is_loopback and getattr(address, "ipv4_mapped", None) is None

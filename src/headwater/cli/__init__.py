@@ -1,89 +1,55 @@
-"""The command line: every command reads input, calls one operation and shows the answer."""
+"""The command line: every command reads input, calls one operation and prints the result."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-import typer
-from typer.exceptions import TyperException
-
-from headwater.cli.arguments import OPTIONS, hoisted, in_plain_words
 from headwater.cli.program import create_program
-from headwater.errors import AlreadyPolling, HeadwaterError, UsageError
-from headwater.logs.masking import without_secrets
-from headwater.rules.failure import one_line
+from headwater.errors import UsageError
 
-FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
-_LONGEST_LINE = 2000
+FAILED, INTERRUPTED = 1, 130
+_GLOBAL_OPTIONS = ("--config", "--database-url", "--user", "--podcast", "--log-level")
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a command and answer its exit code; an error is one line, never a traceback."""
-    given = list(sys.argv[1:] if args is None else args)
+    """Run a command and return its exit code; an error is one line, never a traceback."""
     try:
-        code = _run(given)
+        given = hoisted(sys.argv[1:] if args is None else args)
+        code = create_program().main(given, prog_name="headwater", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        code = _let_go_of_output()
-    except (KeyboardInterrupt, asyncio.CancelledError):  # Ctrl-C twice may end as the latter
-        code = INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever happens, a person gets one line (H4)
-        code = _told(error)
-    return code
-
-
-def _run(args: list[str]) -> int:
-    try:
-        answer = create_program()(hoisted(args), prog_name="headwater", standalone_mode=False)
-    except SystemExit as exit_:  # rich and typer leave like this when the reader went away
+        # discard further output, so that exit prints nothing
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except SystemExit as exit_:  # raised by rich and typer when the reader closes the pipe
         return exit_.code if isinstance(exit_.code, int) else FAILED
-    return answer if isinstance(answer, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - any error must end as one line (H4)
+        from headwater.cli.error_report import report  # imports what completion does without
+
+        return report(error)
+    return code if isinstance(code, int) else 0
 
 
-def _told(error: BaseException) -> int:
-    """Say what is wrong in one line on standard error and answer the exit code."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    message, code = _meaning(error)
-    if isinstance(error, typer.Abort) and isinstance(error.__context__, EOFError):
-        typer.echo(err=True)  # nobody there has ended the line of the question
-    if message:
-        with suppress(OSError, ValueError):  # nobody reads it
-            sys.stderr.write(f"headwater: {without_secrets(message)}\n")
-            sys.stderr.flush()
-    return code
-
-
-def _meaning(error: BaseException) -> tuple[str, int]:
-    match error:
-        case KeyboardInterrupt():
-            return "", INTERRUPTED
-        case typer.Abort(__context__=KeyboardInterrupt()):  # Ctrl-C at a prompt
-            return "", INTERRUPTED
-        case typer.Abort():
-            return "nothing was done", FAILED
-        case TyperException():
-            message = in_plain_words(" ".join(error.format_message().split()))
-            hint = "" if "--help" in message else " (--help shows how)"
-            return message.removesuffix(".") + hint, error.exit_code
-        case UsageError(field=str(field)) if field in OPTIONS:
-            message = one_line(error, _LONGEST_LINE)
-            return message.replace(field, OPTIONS[field], 1), WRONG_USAGE
-        case UsageError() | AlreadyPolling():
-            return one_line(error, _LONGEST_LINE), WRONG_USAGE
-        case HeadwaterError():
-            return one_line(error, _LONGEST_LINE), FAILED
-        case OSError(strerror=str(reason), filename=str(name)):
-            return one_line(HeadwaterError(f"{name}: {reason}"), _LONGEST_LINE), FAILED
-        case Exception():
-            return one_line(error, _LONGEST_LINE), FAILED
-    return type(error).__name__, FAILED
-
-
-def _let_go_of_output() -> int:
-    """The reader went away: write nothing more, and let nobody complain at exit."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILED
+def hoisted(args: Sequence[str]) -> list[str]:
+    """Return the arguments with all global options moved to the front, up to `--`."""
+    front: list[str] = []
+    rest: list[str] = []
+    waiting = list(args)
+    while waiting:
+        word = waiting.pop(0)
+        name, equals, _ = word.partition("=")
+        if word == "--":
+            return [*front, *rest, word, *waiting]
+        if word == "--version" or (equals and name in _GLOBAL_OPTIONS):
+            front.append(word)
+        elif word in _GLOBAL_OPTIONS:
+            if not waiting:
+                raise UsageError(f"the option {word} needs a value")
+            front += [word, waiting.pop(0)]
+        else:
+            rest.append(word)
+    return front + rest

@@ -1,10 +1,10 @@
-"""The command that shows Headwater at work on a small simulated web."""
+"""The demo command: Headwater polls a small simulated web."""
 
 import asyncio
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,59 +13,56 @@ from rich.live import Live
 
 from headwater import logs
 from headwater.app import App, open_app
-from headwater.cli import output
-from headwater.cli.demo_story import Stage, Story
-from headwater.cli.demo_view import picture, summary
-from headwater.cli.invocation import run
-from headwater.cli.serving import raise_file_limit, stop_on_signals, web_door
+from headwater.cli import output, terminal
+from headwater.cli.cli_context import run
+from headwater.cli.demo_view import DemoEvents, DemoView, show_summary
+from headwater.cli.serve import raise_file_limit, serving_web, stop_on_signals
 from headwater.clock import SystemClock
-from headwater.demo import DemoSource, DemoWeb, demo_hosts
-from headwater.engine.service import Service
-from headwater.model import FailureType, Source
-from headwater.operations.people import set_key
-from headwater.operations.sources import SourceSettings, add_source
+from headwater.demo.demo_hosts import demo_hosts
+from headwater.demo.demo_web import DemoWeb
+from headwater.model import FailureType
+from headwater.operations.sources import add_source
+from headwater.operations.users_and_podcasts import set_key
 from headwater.settings import Settings, load_settings
+from headwater.source_settings import SETTINGS
 from headwater.store.sources import SourceFilter
 
 commands = typer.Typer()
 _FRAME_SECONDS = 0.5
-_ASK_SECONDS = 12.0  # sources rest for a minute at least: too long for somebody who watches
+_REQUEST_SECONDS = 12.0  # intervals are a minute or longer: too long to watch
+_MAX_SOURCES = 1000
 
 
-@commands.command(rich_help_panel="Polling", epilog="Example: headwater demo --seconds 60")
+@commands.command(epilog="Example: headwater demo --seconds 60")
 def demo(
-    seconds: Annotated[
-        float | None, typer.Option(min=1, help="End by itself after so long.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="End after this time.")] = None,
     port: Annotated[int, typer.Option(help="Port of the dashboard; 0 takes a free one.")] = 0,
 ) -> None:
     """Watch Headwater poll a small simulated web on this machine."""
-    watched = output.on_terminal()
-    # lines would tear the picture apart; in a pipe they are what there is to see
-    logs.configure("text", "error" if watched else "info", stream=None if watched else sys.stdout)
+    drawn = output.on_terminal()
+    # log lines would damage the drawing; in a pipe they are the output
+    logs.configure("text", "error" if drawn else "info", stream=None if drawn else sys.stdout)
     raise_file_limit()
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as folder:
-        run(_demo(Path(folder), port, seconds, watched=watched))
+        run(_demo(Path(folder), port, seconds, drawn=drawn))
 
 
-async def _demo(folder: Path, port: int, seconds: float | None, *, watched: bool) -> None:
-    stop = stop_on_signals(signal.SIGHUP)  # a window that is closed ends it too
+async def _demo(folder: Path, port: int, seconds: float | None, *, drawn: bool) -> None:
+    stop = stop_on_signals(signal.SIGHUP)  # a terminal window that is closed ends it too
     clock = SystemClock()
     async with (
         DemoWeb(demo_hosts(), clock=clock) as web,
         open_app(_settings(folder, port, web), clock=clock) as app,
         app.service() as service,
-        web_door(app, service) as door,
+        serving_web(app, service) as (url, _, _),
     ):
-        _announce(door.url, watched=watched)
-        stage = Stage(web, await _sources(app, web))
-        story = Story(stage, service.events, clock)
-        tasks = [
-            asyncio.create_task(service.run(stop)),
-            asyncio.create_task(_keep_asking(app)),
-        ]
-        if watched:
-            tasks.append(asyncio.create_task(_draw(app, service, story, door.url)))
+        events = DemoEvents(await _add_sources(app, web), service.events, clock)
+        work = [service.run(stop), _keep_requesting(app)]
+        if drawn:
+            work.append(_draw(app, DemoView(web.hosts, events, service, app.policy, url)))
+        else:
+            logs.get_logger().info("the dashboard of this demo", url=url)
+        tasks = [asyncio.create_task(one) for one in work]
         try:
             await asyncio.wait(
                 [asyncio.create_task(stop.wait()), *tasks],
@@ -77,18 +74,13 @@ async def _demo(folder: Path, port: int, seconds: float | None, *, watched: bool
             for task in tasks[1:]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        sources = await app.store.sources.find(SourceFilter(), limit=1000)
-    _show_summary(story, sources)
-
-
-def _announce(url: str, *, watched: bool) -> None:
-    if not watched:  # the picture has it
-        logs.get_logger().info("the dashboard of this demo", url=url)
+        sources = await app.store.sources.find(SourceFilter(), limit=_MAX_SOURCES)
+    show_summary(events, sources)
 
 
 def _settings(folder: Path, port: int, web: DemoWeb) -> Settings:
-    """Settings of this process alone: it may visit loopback, where the simulated web is."""
-    options: Mapping[str, object] = {
+    """Return settings that allow loopback, where the simulated web is, and read no file."""
+    options: dict[str, object] = {
         "app.database-url": f"sqlite:///{folder / 'demo.db'}",
         "app.server.port": port,
         "app.shutdown-seconds": 1,
@@ -101,63 +93,45 @@ def _settings(folder: Path, port: int, web: DemoWeb) -> Settings:
     return load_settings(options=options, environ={}, cwd=folder)
 
 
-async def _sources(app: App, web: DemoWeb) -> dict[str, str]:
-    """Create the sources of all hosts, requested so that they start at once; id to host."""
-    user = await app.store.people.user("default")
-    await set_key(app.store, app.vault, user, "x", "demo-key", app.clock.now())
+async def _add_sources(app: App, web: DemoWeb) -> dict[str, str]:
+    """Add the sources of all hosts and request them; return the host name of each source id."""
     now = app.clock.now()
+    user = await app.store.accounts.user("default")
+    await set_key(app.store, app.vault, user, "x", "demo-key", now)
     most = app.settings.limits.max_sources_per_user
-    homes: dict[str, str] = {}
+    hosts: dict[str, str] = {}
     for host in web.hosts:
         for planned in host.sources:
-            wanted = _wanted(planned, web.source_url(host, planned))
-            added = await add_source(app.store, "default", wanted, now, most=most)
-            homes[added.id] = host.name
-    await app.store.sources.request(list(homes), now)
-    return homes
+            settings = {k: v for k, v in asdict(planned).items() if k in SETTINGS}
+            settings["url"] = web.source_url(host, planned)
+            added = await add_source(app.store, "default", settings, now, most=most, allowed=True)
+            hosts[added.id] = host.name
+    await app.store.sources.request(list(hosts), now)
+    return hosts
 
 
-def _wanted(planned: DemoSource, url: str) -> SourceSettings:
-    return SourceSettings(
-        type=planned.type,
-        url=url,
-        label=planned.label,
-        poll_interval_minutes=planned.poll_interval_minutes,
-        poll_delay_seconds=planned.poll_delay_seconds,
-        max_failures=planned.max_failures,
-        include_history=planned.include_history,
-    )
-
-
-async def _keep_asking(app: App) -> None:
-    """Ask again for sources that do well, and for those that are about to be disabled."""
+async def _keep_requesting(app: App) -> None:
+    """Request polls of sources that work, and of those that will soon be disabled."""
     while True:
-        await app.clock.sleep(_ASK_SECONDS)
-        found = await app.store.sources.find(SourceFilter(enabled=True), limit=1000)
-        wanted = [s.id for s in found if s.requested_at is None and _is_worth_asking(s)]
+        await app.clock.sleep(_REQUEST_SECONDS)
+        found = await app.store.sources.find(SourceFilter(enabled=True), limit=_MAX_SOURCES)
+        wanted = [
+            source.id
+            for source in found
+            if source.requested_at is None
+            and source.poll_interval_minutes == 1
+            and (
+                not source.consecutive_failures or source.last_failure_type is FailureType.PERMANENT
+            )
+        ]
         await app.store.sources.request(wanted, app.clock.now())
 
 
-def _is_worth_asking(source: Source) -> bool:
-    if source.poll_interval_minutes > 1:
-        return False
-    failing = source.consecutive_failures > 0
-    return not failing or source.last_failure_type is FailureType.PERMANENT
-
-
-async def _draw(app: App, service: Service, story: Story, url: str) -> None:
-    """Draw the picture twice a second, on a screen of its own."""
-    console = output.console()
+async def _draw(app: App, view: DemoView) -> None:
+    """Draw a frame twice a second on the alternate screen."""
+    console = terminal.console()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            sources = await app.store.sources.find(SourceFilter(), limit=1000)
-            now, policy = app.clock.now(), app.policy
-            shown = picture(story, service, sources, now, policy, console.size, url=url)
-            live.update(shown, refresh=True)
+            sources = await app.store.sources.find(SourceFilter(), limit=_MAX_SOURCES)
+            live.update(view.frame(sources, app.clock.now(), console.size), refresh=True)
             await app.clock.sleep(_FRAME_SECONDS)
-
-
-def _show_summary(story: Story, sources: Sequence[Source]) -> None:
-    columns, rows = summary(story, sources)
-    output.show_table(columns, rows, empty="", title="What came of it")
-    output.say(story.totals())

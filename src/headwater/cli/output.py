@@ -1,184 +1,145 @@
-"""What a person reads: tables on a terminal, tab-separated lines in a pipe, JSON when asked."""
+"""What commands print: tables on a terminal, tab-separated lines in a pipe, JSON on request."""
 
-import json
+import json as json_
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from types import ModuleType
+from typing import Annotated, Any, TypeVar
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
-Cell = str | Text
-_LEAST_WIDTH = 8
+from headwater.cli.columns import Cell, Column, Styled, flat
+from headwater.rules.markdown_text import escaped
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table; on a narrow terminal some shrink, and some are left out."""
-
-    name: str
-    justify: Literal["left", "right"] = "left"
-    shrinks: bool = False
-    least: int = _LEAST_WIDTH  # to which it shrinks while there are spare columns to leave out
-    spare: int = 0  # left out where room is short, the highest number first; 0: never
-
-
-def number(name: str) -> Column:
-    """A column of numbers."""
-    return Column(name, "right")
-
-
-def wide(name: str, *, least: int = 2 * _LEAST_WIDTH) -> Column:
-    """A column of long text."""
-    return Column(name, shrinks=True, least=least)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+T = TypeVar("T")
+_URL = re.compile(r"https?://[^\s<>]+")
 
 
 def on_terminal() -> bool:
-    """Whether a person looks at standard output."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
-def console(*, errors: bool = False) -> Console:
-    """Where to draw; in a pipe without colours."""
-    stream = sys.stderr if errors else sys.stdout
-    return Console(file=stream, force_terminal=stream.isatty(), highlight=False, soft_wrap=False)
+def width() -> int:
+    """Return the columns of the terminal."""
+    return int(_terminal().console().width)
 
 
-def say(text: Cell) -> None:
-    """Write a line as it is, however long."""
+def say(*parts: Cell) -> None:
+    """Print a line, without wrapping."""
     if on_terminal():
-        console().print(text if isinstance(text, Text) else Text(text), soft_wrap=True)
+        _terminal().print_line(parts)
     else:
-        sys.stdout.write(f"{_flat(text)}\n")
+        sys.stdout.write("".join(map(flat, parts)) + "\n")
 
 
 def note(text: str) -> None:
-    """Write a line that is not part of the answer, on standard error."""
-    sys.stderr.write(f"{_flat(text)}\n")
+    """Print a line that is not part of the result, on standard error."""
+    sys.stderr.write(f"{flat(text)}\n")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on standard error, unless --yes is given; abort the command if the answer is no."""
+    if not yes:
+        typer.confirm(question, abort=True, err=True)
 
 
 def show_json(document: object) -> None:
-    """Write a JSON document."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
+    """Print a JSON document."""
+    text = json_.dumps(document, ensure_ascii=False, indent=2)
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
 
 
-def show_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, empty: str, title: str = ""
+def show_items(
+    columns: Sequence[Column[T]],
+    items: Iterable[T],
+    *,
+    schema: str,
+    json: bool,
+    empty: str,
+    context: Sequence[object] = (),
 ) -> None:
-    """Show rows: drawn on a terminal, tab-separated with a heading line in a pipe."""
-    rows = list(rows)
+    """Print items as a table, or as JSON in a schema of the API, which may need some context."""
+    if json:
+        show_json([schema_json(schema, item, *context) for item in items])
+    else:
+        show_table(columns, items, empty=empty)
+
+
+def schema_json(schema: str, *values: object) -> dict[str, Any]:
+    """Return values as JSON in the schema of the API with this name."""
+    # building them takes a while
+    from headwater.api.schemas import (
+        article_outputs,
+        notices,
+        outputs,
+        podcast_outputs,
+        service_outputs,
+        source_outputs,
+        webhooks,
+    )
+
+    modules = (
+        source_outputs,
+        article_outputs,
+        podcast_outputs,
+        outputs,
+        service_outputs,
+        webhooks,
+        notices,
+    )
+    model = next(getattr(module, schema) for module in modules if hasattr(module, schema))
+    document: dict[str, Any] = model.of(*values).plain()
+    return document
+
+
+def show_table(
+    columns: Sequence[Column[T]], items: Iterable[T], *, empty: str = "", title: str = ""
+) -> None:
+    """Print items: drawn on a terminal, tab-separated with a heading line in a pipe."""
+    rows = [[column.cell(item) for column in columns] for item in items]
     if not on_terminal():
         sys.stdout.write("\t".join(column.name.lower() for column in columns) + "\n")
-        sys.stdout.writelines("\t".join(_flat(cell) for cell in row) + "\n" for row in rows)
+        sys.stdout.writelines("\t".join(map(flat, row)) + "\n" for row in rows)
     elif rows:
-        console().print(drawn_table(columns, rows, title=title))
+        _terminal().print_table(columns, rows, title)
     else:
-        say(Text(empty, style="dim"))
+        say(Styled(empty, "dim"))
 
 
-def drawn_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, title: str = ""
-) -> Table:
-    """A table for a terminal; text is never taken for markup."""
-    texts = [[c if isinstance(c, Text) else Text(_flat(c)) for c in row] for row in rows]
-    kept = _kept(columns, texts, console().width)
-    columns = [columns[index] for index in kept]
-    texts = [[row[index] for index in kept] for row in texts]
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        header_style="bold",
-        title=Text(title, style="bold") if title else None,
-        title_justify="left",
-        pad_edge=False,
-    )
-    widths = _widths(columns, texts, console().width)
-    for column, width in zip(columns, widths, strict=True):
-        table.add_column(
-            Text(column.name),
-            justify=column.justify,
-            no_wrap=True,
-            overflow="ellipsis",
-            width=width,
-        )
-    for row in texts:
-        table.add_row(*row)
-    return table
-
-
-def spare(column: Column, rank: int = 1) -> Column:
-    """The column, left out where there is no room for it: higher ranks first."""
-    return replace(column, spare=rank)
-
-
-def _kept(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
-    """The columns that fit: spare ones go, by rank, the last first, until the rest has room."""
-    kept = list(range(len(columns)))
-    while True:
-        some = [columns[index] for index in kept]
-        needed = _needed(some, [[row[index] for index in kept] for row in rows])
-        least = sum(
-            min(width, column.least) if column.shrinks else width
-            for width, column in zip(needed, some, strict=True)
-        )
-        droppable = [index for index in kept if columns[index].spare]
-        if least + _frame(some) <= room or not droppable:
-            return kept
-        kept.remove(max(droppable, key=lambda index: (columns[index].spare, index)))
-
-
-def _frame(columns: Sequence[Column]) -> int:
-    """What borders and padding take."""
-    return 3 * len(columns) - 1
-
-
-def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> list[int]:
-    return [
-        max([len(column.name), *(row[index].cell_len for row in rows)])
-        for index, column in enumerate(columns)
-    ]
-
-
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int) -> list[int]:
-    """What each column needs; where that is too much, the wide ones share what is left."""
-    needed = _needed(columns, rows)
-    left = room - _frame(columns)
-    left -= sum(width for width, column in zip(needed, columns, strict=True) if not column.shrinks)
-    widths = list(needed)
-    wide_ones = sorted((i for i, c in enumerate(columns) if c.shrinks), key=needed.__getitem__)
-    for position, index in enumerate(wide_ones):
-        share = max(left // (len(wide_ones) - position), _LEAST_WIDTH)
-        widths[index] = min(needed[index], share)
-        left -= widths[index]
-    return widths
-
-
-def show_card(fields: Mapping[str, Cell | None], *, title: Cell) -> None:
-    """Show one thing field by field, without those that are empty."""
+def show_fields(fields: Mapping[str, Cell | None], *, title: str) -> None:
+    """Print one object field by field, without the fields that are None."""
     filled = {name: value for name, value in fields.items() if value is not None}
-    if not on_terminal():
-        sys.stdout.writelines(f"{name.lower()}\t{_flat(v)}\n" for name, v in filled.items())
+    if on_terminal():
+        _terminal().print_fields(filled, title)
+    else:
+        sys.stdout.writelines(f"{name.lower()}\t{flat(v)}\n" for name, v in filled.items())
+
+
+def show_document(title: str, fields: Mapping[str, str | None], markdown: str) -> None:
+    """Print a text with its fields: rendered on a terminal, one Markdown document in a pipe."""
+    if on_terminal():
+        show_fields(fields, title=title)
+        say("")
+        _terminal().print_markdown(markdown)
         return
-    say(title if isinstance(title, Text) else Text(title, style="bold"))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in filled.items():
-        grid.add_row(f"  {name}", value if isinstance(value, Text) else Text(value))
-    console().print(grid)
+    head = [f"- {name}: {_as_markdown(value)}" for name, value in fields.items() if value]
+    text = "\n".join([f"# {escaped(flat(title))}", "", *head, "", markdown, ""])
+    sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
 
 
-def plain(models: Iterable[Any]) -> list[dict[str, Any]]:
-    """Shapes as JSON has them."""
-    return [model.plain() for model in models]
+def _as_markdown(value: str) -> str:
+    """Return a value on one line of a Markdown document, with its URLs as links."""
+    lines = (
+        f"<{line}>" if _URL.fullmatch(line) else escaped(flat(line)) for line in value.splitlines()
+    )
+    return ", ".join(lines)
 
 
-def _flat(cell: Cell) -> str:
-    """A cell on one line, without anything a terminal would act upon (U7)."""
-    text = cell.plain if isinstance(cell, Text) else cell
-    return "".join(c if c.isprintable() else " " for c in text)
+def _terminal() -> ModuleType:
+    from headwater.cli import terminal  # rich takes a while to import, and a pipe needs none of it
+
+    return terminal

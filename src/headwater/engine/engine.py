@@ -1,54 +1,62 @@
-"""Engine: what polls sources in one process, whoever hands the due ones to it."""
+"""Engine: gates, lanes and polls of one process, for LocalService and ClusterWorker."""
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from headwater.clock import Clock
-from headwater.engine.claims import NOBODY_ELSE, Claims
-from headwater.engine.events import EventKind, Events
-from headwater.engine.gates import Gates
-from headwater.engine.lanes import Lanes
-from headwater.engine.metrics import HEARD, Metrics
-from headwater.engine.outage import OutageGuard
-from headwater.engine.poll import Fetch, Poller
-from headwater.engine.switch import Switch
-from headwater.engine.timeline import Timeline
-from headwater.errors import HeadwaterError, Stopping
-from headwater.logs import get_logger
-from headwater.model import Subject
-from headwater.rules.outage import PROBE_SECONDS, spread_seconds
+from headwater.engine.article_upkeep import ArticleUpkeep
+from headwater.engine.cleanup import Cleanup
+from headwater.engine.events import EventKind
+from headwater.engine.fault_attribution import FaultAttribution
+from headwater.engine.feed_search import FeedSearcher, FindFeeds
+from headwater.engine.followers import Followers
+from headwater.engine.hosts.access import HostAccess, HostLocker
+from headwater.engine.hosts.gates import GateEntry, Gates
+from headwater.engine.incident_watch import CHECK_SECONDS, IncidentWatch
+from headwater.engine.lanes import Lanes, PollSources
+from headwater.engine.loops import repeat
+from headwater.engine.outage_guard import OutageGuard
+from headwater.engine.page_visits import PageVisitor
+from headwater.engine.poller import Fetch, Poller
+from headwater.engine.service import Service
+from headwater.engine.tick import Ticker
+from headwater.engine.webhooks import Deliverer
+from headwater.errors import HeadwaterError
+from headwater.model import DueSource, Outcome, Subject
+from headwater.rules.incidents import ServiceState
+from headwater.rules.outage_detection import PROBE_SECONDS, spread_seconds
 from headwater.rules.policy import Policy
 from headwater.store import Store
+from headwater.store.followers import Follower
 from headwater.store.sources import SourceFilter
-
-log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The few numbers that an engine itself goes by."""
+    """The settings of the engine itself."""
 
     tick_seconds: float = 60
     shutdown_seconds: float = 10
-    slots: int = 256  # lanes fetching at once
+    slots: int = 256  # lanes that fetch at once
     paused: bool = False
-    lease_seconds: float = 30  # after which a worker that is not heard of has lost its shards
-    shards: int = 256  # that one worker has open at once
+    lease_seconds: float = 30  # a worker without a heartbeat for so long loses its shards
 
 
-class Engine(ABC):
-    """Lanes, gates and polls over one store, with the outage guard that watches them."""
+MakeDeliverer = Callable[[HostAccess, Callable[[], bool]], Deliverer]
 
-    claims: Claims
-    gates: Gates
+
+class Engine(Service):
+    """Everything that polls in one process; subclasses decide which sources it polls."""
+
     guard: OutageGuard
+    faults: FaultAttribution
+    incident_watch: IncidentWatch
     lanes: Lanes
+    ticker: Ticker
 
     def __init__(
         self,
@@ -60,148 +68,159 @@ class Engine(ABC):
         policy: Policy,
         pace: Pace,
         rng: Random,
+        find_feeds: FindFeeds | None = None,
+        followers: Sequence[Follower] = (),
+        deliverer: MakeDeliverer | None = None,
     ) -> None:
-        self._store = store
+        """`find_feeds`: without it, searches for lost feeds stay pending (Y5)."""
+        super().__init__(store, clock, policy, paused=pace.paused)
         self._fetch = fetch
+        self._find_feeds = find_feeds
         self._key_for = key_for
-        self._clock = clock
-        self._policy = policy
         self._pace = pace
         self._rng = rng
-        self.events = Events(clock)
-        self.metrics = Metrics(clock)
-        self.events.listen(self.metrics.hear, HEARD)
-        self.timeline = Timeline(clock)  # counts once somebody lets it listen to the events
+        self._followers = Followers(store, clock, followers)
+        self._make_deliverer = deliverer
+        self._deliverer: Deliverer | None = None
         self._outage: str | None = None
-        self._errands: set[asyncio.Task[Any]] = set()
-        self._switch = Switch(store.facts, paused=pace.paused)
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    @abstractmethod
-    async def __aenter__(self) -> Self: ...
+    def close(self) -> None:
+        """Start no more polls and visits (S8)."""
+        self.lanes.close()
 
-    @abstractmethod
-    async def __aexit__(
+    async def _assemble(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    @property
-    def paused(self) -> bool:
-        """Whether polls start only when somebody asks for them (G2)."""
-        return self._switch.paused
-
-    async def _assemble(self, *, unclean: bool, claims: Claims = NOBODY_ELSE) -> None:
-        """Make the parts from what is stored; `unclean`: the last stop kept nothing (P3)."""
-        self.claims = claims
+        *,
+        unclean_stop: bool,
+        locker: HostLocker | None = None,
+        on_unfinished: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Create the parts from the stored host states."""
         states = await self._store.hosts.all()
-        self.gates = Gates(states, self._clock, unclean_stop=unclean)
-        self.guard = OutageGuard(states, self._clock, self._store.sources.edit)
-        poller = Poller(
-            store=self._store,
-            fetch=self._fetch,
-            key_for=self._key_for,
-            gates=self.gates,
-            claims=claims,
-            guard=self.guard,
-            events=self.events,
-            clock=self._clock,
-            policy=self._policy,
+        store, clock, policy = self._store, self._clock, self._policy
+        self.gates = Gates(states, clock, unclean_stop=unclean_stop)
+        self.guard = OutageGuard(states, clock, store.sources.edit)
+        self.faults = FaultAttribution(self.guard, store.storms, store.sources.edit, clock)
+        self.hosts = HostAccess(
+            self.gates, store.hosts, policy, locker, is_closed=lambda: self.lanes.is_closed
         )
-        database = self._store.database
         self.lanes = Lanes(
-            poller.poll,
+            self._visits(),
             self.gates,
             slots=self._pace.slots,
             rng=self._rng,
-            is_watched=lambda: database.people_waiting > 0,
+            is_watched=lambda: store.database.interactive_requests > 0,
+            on_unfinished=on_unfinished,
         )
-        self.guard.on_change = self._thin_out
-        self.lanes.switch(on=not await self._switch.look())
+        cleanup = Cleanup(store, clock, policy)
+        await cleanup.check_start()
+        articles = ArticleUpkeep(store, self.events, clock, policy)
+        tick_seconds = self._pace.tick_seconds
+        self.ticker = Ticker(
+            store, self.lanes, cleanup, clock, policy, self._rng, tick_seconds, articles
+        )
+        self.guard.on_change = self._outage_changed
+        self.incident_watch = IncidentWatch(
+            store, self.events, clock, policy, every_seconds=tick_seconds, service=self._state
+        )
+        if self._make_deliverer is not None:
+            self._deliverer = self._make_deliverer(self.hosts, self._is_leader)
+        await self._apply_pause_state()
+
+    def _is_leader(self) -> bool:
+        """Whether this process does what is done once per database."""
+        return True
+
+    def _visits(self) -> PollSources:
+        """What a lane does with due sources, or with a page (T4, Y5)."""
+        common: dict[str, Any] = {
+            "store": self._store,
+            "fetch": self._fetch,
+            "hosts": self.hosts,
+            "guard": self.guard,
+            "clock": self._clock,
+            "policy": self._policy,
+        }
+        poller = Poller(
+            **common,
+            faults=self.faults,
+            key_for=self._key_for,
+            events=self.events,
+            report=lambda lane, id_, outcome: self.lanes.poll_ended(lane, id_, outcome),
+        )
+        pages = PageVisitor(**common, count=self.metrics.page_visited)
+        find_feeds = self._find_feeds
+        searcher = None if find_feeds is None else FeedSearcher(**common, find_feeds=find_feeds)
+
+        async def visit(dues: Sequence[DueSource], entry: GateEntry) -> Mapping[str, Outcome]:
+            if dues[0].is_search:
+                return {} if searcher is None else await searcher.visit(dues, entry)
+            return await (pages.visit if dues[0].is_page else poller.poll)(dues, entry)
+
+        return visit
+
+    async def _apply_pause_state(self) -> None:
+        """Start polls or not, as stored."""
+        self.lanes.switch(on=not await self._pause_state.read())
 
     async def _finish(self) -> None:
         """Let running polls end within bounds, and store what they fetched (S8)."""
         await self.lanes.stop(self._pace.shutdown_seconds)
+        if self._deliverer is not None:
+            await self._deliverer.stop()
+        await self.ticker.articles.finish(self._pace.shutdown_seconds)
         await self._store.flush(self._pace.shutdown_seconds)
-        if self._errands:
-            await asyncio.wait(self._errands, timeout=self._pace.shutdown_seconds)
-        if not self.claims.alone:
-            return  # each visit was stored on its own, and others were there since
-        with suppress(HeadwaterError):  # a database that is away finds an unclean stop later
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._pace.shutdown_seconds)
+        if self.hosts.locker is not None:
+            return  # each visit was stored when its host was unlocked
+        with suppress(HeadwaterError):  # otherwise the next start finds an unclean stop
             await self._store.hosts.keep(self.gates.snapshot())
 
-    def refuse_when_stopping(self) -> None:
-        """Raise Stopping once nothing more is started (S8)."""
-        if self.lanes.is_closed:
-            raise Stopping("the service is stopping and starts nothing more")
+    def _state(self) -> ServiceState:
+        """What incidents depend on besides stored data."""
+        waiting = self._store.waiting.oldest_seconds()
+        return ServiceState(outage=self.guard.lasts, waiting_seconds=waiting)
+
+    async def _incident_loop(self) -> None:
+        unexpected = "[Incident] the check failed; trying again"
+        await repeat(self._clock, CHECK_SECONDS, self._check_incidents, unexpected)
+
+    async def _check_incidents(self) -> None:
+        try:
+            await self.incident_watch.check_if_needed()
+        finally:
+            self.unstored_incidents = self.incident_watch.unstored
 
     async def _probe_loop(self) -> None:
-        while True:
-            await self._clock.sleep(PROBE_SECONDS)
-            probing = self.guard.lasts and not self.paused
-            hosts = self.guard.hosts_to_probe() if probing else []
-            if hosts and not self.lanes.probe(hosts):
-                try:
-                    await self._request_probe(hosts)
-                except HeadwaterError:
-                    continue  # the tick says what is wrong with the database
-                except Exception:  # the scheduler outlives whatever happens (H4)
-                    log.exception("[Polling] no host could be probed; trying again")
+        unexpected = "[Polling] no host could be probed; trying again"
+        await repeat(self._clock, PROBE_SECONDS, self._probe, unexpected)
 
-    async def _request_probe(self, hosts: Sequence[str]) -> None:
-        """Ask for a poll of some source of a good host: none of them is due just now."""
-        host = self._rng.choice(hosts)
+    async def _probe(self) -> None:
+        """During an outage, poll one source of a host that worked before (O2)."""
+        if not self.guard.lasts or self.paused:
+            return
+        hosts = self.guard.hosts_to_probe()
+        if not hosts or self.lanes.probe(hosts):
+            return
+        host = self._rng.choice(hosts)  # none of them is due: request a poll
         wanted = SourceFilter(host=host, enabled=True)
         found = await self._store.sources.find(wanted, limit=1)
         await self._store.sources.request([source.id for source in found], self._clock.now())
 
-    def _thin_out(self, kind: str | None) -> None:
-        """Thin polling out while an outage lasts; bring lanes back when it is over (O2, O3)."""
+    def _outage_changed(self, kind: str | None) -> None:
+        """Pause lanes when an outage begins, resume them when it ends (O2, O3)."""
         if kind is not None:
             self.lanes.pause()
         else:
             self.lanes.resume(spread_seconds(len(self.lanes.names())))
-        self._run_errand(self.guard.give_back(kind or self._outage or ""))
+        self._run_in_background(self.guard.give_back(kind or self._outage or ""))
         if kind != self._outage:
             self._outage = kind
-            self.events.tell(EventKind.OUTAGE, text=kind)
+            self.events.emit(EventKind.OUTAGE, text=kind)
 
-    def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
-        errand = asyncio.create_task(work)
-        self._errands.add(errand)
-        errand.add_done_callback(self._errands.discard)
-
-
-async def run_until(
-    stop: asyncio.Event,
-    loops: Sequence[Callable[[], Coroutine[Any, Any, None]]],
-    *,
-    on_stop: Callable[[], None] = lambda: None,
-    patience_seconds: float | None = None,
-) -> None:
-    """Run loops that never end by themselves until told to stop; raise what ended one of them.
-
-    `patience_seconds`: after that, loops that are slow to stop are told once more, and left.
-    """
-    tasks = [asyncio.create_task(loop()) for loop in loops]
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        ended = [task for task in tasks if task.done()]
-        on_stop()
-        await _cancelled([stopping, *tasks], patience_seconds)
-    for task in ended:
-        task.result()
-
-
-async def _cancelled(tasks: Sequence[asyncio.Task[Any]], patience_seconds: float | None) -> None:
-    waiting: Collection[asyncio.Task[Any]] = tasks
-    for _ in range(2):
-        for task in waiting:
-            task.cancel()
-        _, waiting = await asyncio.wait(waiting, timeout=patience_seconds)
-        if not waiting:
-            return
-    log.warning("[Cluster] something did not stop in time and is left", loops=len(waiting))
+    def _run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""Events: what happened, for whoever listens."""
+"""Events: what happened in the service, passed to listeners in this process."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -6,44 +6,56 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from headwater.clock import Clock
-from headwater.model import Outcome, Subject
+from headwater.model import Outcome, Podcast, Subject
+from headwater.rules.incidents import Incident
+from headwater.store.expiry import ExpiringCounts
 
 
 class EventKind(StrEnum):
-    """What can happen."""
+    """The kinds of events."""
 
     POLL_STARTED = "poll.started"
     POLL_FINISHED = "poll.finished"
-    POST_CREATED = "post.created"  # told once for all new posts of a poll
+    POST_CREATED = "post.created"  # one event for all new posts of a poll
     SOURCE_DISABLED = "source.disabled"
     SOURCE_RECOVERED = "source.recovered"
+    ARTICLES_EXPIRING = "articles.expiring"  # one event for all of a podcast
     TICK = "tick"
     OUTAGE = "outage"
+    INCIDENT_OPENED = "incident.opened"
+    INCIDENT_CLOSED = "incident.closed"
 
 
 class Event(NamedTuple):
-    """One thing that happened; a tuple, as every poll makes some and a dataclass takes thrice."""
+    """One event; a tuple, which is three times as fast to create as a dataclass."""
 
     kind: EventKind
     at: datetime
-    subject: Subject | None = None  # the source as its poll found it, and whose it is
+    subject: Subject | None = None  # the source as its poll found it, and its owner
     outcome: Outcome | None = None
     text: str | None = None
-    seconds: float | None = None  # that a tick took, or that a source was due until its poll
+    seconds: float | None = None  # duration of a tick, or how long a source was due
+    incident: Incident | None = None
+    podcast: Podcast | None = None  # of an event without a source
+    expiring: ExpiringCounts | None = None
 
     @property
     def source_id(self) -> str | None:
-        """The source that this is about."""
+        """The id of its source."""
         return None if self.subject is None else self.subject.source.id
 
     @property
     def podcast_id(self) -> str | None:
-        """The podcast of that source."""
+        """The id of its podcast, or of its source's."""
+        if self.podcast is not None:
+            return self.podcast.id
         return None if self.subject is None else self.subject.source.podcast_id
 
     @property
     def user_id(self) -> str | None:
-        """The owner of that source, who alone may know of it (U2)."""
+        """The owner of its source or podcast, the only user who may see it (U2)."""
+        if self.podcast is not None:
+            return self.podcast.user_id
         return None if self.subject is None else self.subject.user_id
 
 
@@ -51,7 +63,7 @@ Listener = Callable[[Event], None]
 
 
 class Events:
-    """Tells every listener, at once and in order; a listener must neither block nor raise."""
+    """Calls every listener, at once and in order; a listener must neither block nor raise."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -59,22 +71,28 @@ class Events:
 
     @property
     def listeners(self) -> int:
-        """How many listen."""
+        """How many listeners there are."""
         return len({id(one) for many in self._listeners.values() for one in many})
 
     def listen(
         self, listener: Listener, kinds: Iterable[EventKind] = EventKind
     ) -> Callable[[], None]:
-        """Add a listener to events of some kinds, or all; call the answer to remove it.
+        """Add a listener for events of these kinds; call the result to remove it.
 
-        What nobody listens to costs nothing, and every poll has something to tell.
+        Events without a listener are not created: every poll emits some.
         """
         for kind in kinds:
-            # made anew with every change, so that telling need not copy it
+            # a new tuple for every change: emitting need not copy it
             self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
-        return lambda: self._forget(listener)
 
-    def tell(
+        def remove() -> None:
+            for kind, known in self._listeners.items():
+                # each access creates a new bound method: compare by equality
+                self._listeners[kind] = tuple(other for other in known if other != listener)
+
+        return remove
+
+    def emit(
         self,
         kind: EventKind,
         subject: Subject | None = None,
@@ -82,17 +100,17 @@ class Events:
         outcome: Outcome | None = None,
         text: str | None = None,
         seconds: float | None = None,
+        incident: Incident | None = None,
+        podcast: Podcast | None = None,
+        expiring: ExpiringCounts | None = None,
     ) -> None:
-        """Pass on what happened."""
+        """Create an event and pass it to the listeners of its kind."""
         if self._listeners.get(kind):
-            self.pass_on(Event(kind, self._clock.now(), subject, outcome, text, seconds))
+            now = self._clock.now()
+            event = Event(kind, now, subject, outcome, text, seconds, incident, podcast, expiring)
+            self.forward(event)
 
-    def pass_on(self, event: Event) -> None:
-        """Tell of something that happened here or elsewhere."""
+    def forward(self, event: Event) -> None:
+        """Pass an event of this or another process to the listeners of its kind."""
         for listener in self._listeners.get(event.kind, ()):
             listener(event)
-
-    def _forget(self, listener: Listener) -> None:
-        for kind, known in self._listeners.items():
-            # bound methods are made anew each time they are looked up, so equality counts
-            self._listeners[kind] = tuple(other for other in known if other != listener)

@@ -1,16 +1,20 @@
-"""Metrics: what happened since the start, counted as it happens, for next to nothing per poll."""
+"""Metrics: counters and histograms since the start, updated by events."""
 
 import asyncio
+import os
+import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple, Self
 
 from headwater.clock import Clock
 from headwater.engine.events import Event, EventKind
-from headwater.engine.thread_turns import ThreadTurns, Turns
 from headwater.logs import get_logger
 from headwater.model import Outcome, OutcomeKind, SourceType
-from headwater.rules.failure import KINDS
+from headwater.rules.failure_kinds import KINDS
+from headwater.rules.full_text import RESULT_KINDS
+from headwater.rules.incidents import IncidentKind
 
 log = get_logger()
 OTHER = "other"  # every failure of a kind that has no count of its own
@@ -21,28 +25,26 @@ _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 _COMMIT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 _COMMIT_SIZES = (1, 2, 5, 10, 25, 50, 100, 250, 500)
 _TICK_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
-# between two looks at the loop's lag: by so much a stall may read low
-_LOOK_SECONDS = 0.025
-_IDLE_LOOK_SECONDS = 0.1  # where there is nothing to do, to wake up is what costs
-_IDLE_WORK_SECONDS = 0.001  # of work between two looks, the looks included
+# between two measurements of the loop's lag: a stall may be measured that much too short
+_SAMPLE_SECONDS = 0.025
+_IDLE_SAMPLE_SECONDS = 0.1  # an idle process should wake up rarely
+_IDLE_WORK_SECONDS = 0.001  # of CPU between two samples, the samples included
 _STALL_SECONDS = 0.25  # H2
-_STALLS_TOLD = 10  # of a minute; of more, those that are longer than all before
+_STALLS_LOGGED = 10  # per minute; beyond that only those longer than all before
 _WINDOW_SECONDS = 60.0
-_SILENT_NAMES = 100  # how many are remembered
-# members looked up once: an enumeration takes its time
+_MAX_UNANSWERED = 100
+# resolved once: access to an enumeration member is slow
 _FINISHED = EventKind.POLL_FINISHED
-# the start of a poll is not among them: every poll would pay for it
-HEARD = tuple(kind for kind in EventKind if kind is not EventKind.POLL_STARTED)
+# without the start of polls: an event without a listener costs nothing
+COUNTED = tuple(kind for kind in EventKind if kind is not EventKind.POLL_STARTED)
 
 
 class Histogram:
-    """Counts values by size; one look-up per value."""
-
-    __slots__ = ("bounds", "counts", "total")
+    """Counts values by size."""
 
     def __init__(self, bounds: Iterable[float]) -> None:
         self.bounds = tuple(bounds)
-        self.counts = [0] * (len(self.bounds) + 1)  # the last one: beyond all bounds
+        self.counts = [0] * (len(self.bounds) + 1)  # the last one: above all bounds
         self.total = 0.0
 
     def add(self, value: float) -> None:
@@ -51,98 +53,134 @@ class Histogram:
         self.total += value
 
 
-class LoopLag:
-    """How late the event loop gets to its timers (H2)."""
+class CpuTimes(NamedTuple):
+    """CPU times of a thread, in total or between two readings."""
 
-    def __init__(self, clock: Clock, turns: Callable[[], ThreadTurns] = ThreadTurns) -> None:
+    worked: float  # seconds on a processor
+    waited: float  # seconds runnable but without one
+    number: int  # how often it got one
+
+    def since(self, before: "CpuTimes") -> "CpuTimes":
+        """The difference to an earlier reading."""
+        worked, waited, number = before
+        return CpuTimes(self.worked - worked, self.waited - waited, self.number - number)
+
+
+class ThreadCpu:
+    """Reads the CPU times of the thread that enters it; waits are known on Linux only."""
+
+    _file: int | None = None
+
+    def __enter__(self) -> Self:
+        with suppress(OSError):  # only Linux has it
+            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def so_far(self) -> CpuTimes:
+        """The times since the thread started."""
+        if self._file is None:
+            return CpuTimes(time.thread_time(), 0.0, 0)
+        _, waited, number = os.pread(self._file, 100, 0).split()
+        return CpuTimes(time.thread_time(), int(waited) / 1e9, int(number))
+
+
+class LoopLag:
+    """Measures how late the event loop runs its timers (H2)."""
+
+    def __init__(self, clock: Clock, thread_cpu: Callable[[], ThreadCpu] = ThreadCpu) -> None:
         self._clock = clock
-        self._turns = turns
+        self._thread_cpu = thread_cpu
         self.seconds = Histogram(_LAG_SECONDS)
         self._window_ends = clock.monotonic() + _WINDOW_SECONDS
         self._worst = 0.0
         self._worst_before = 0.0
-        self._stalls_told = 0  # of this window
+        self._stalls_logged = 0  # in this window
         self._longest_stall = 0.0
 
     def worst(self) -> float:
         """The longest lag of the last one to two minutes."""
-        self._turn_window()
+        self._roll_window()
         return max(self._worst, self._worst_before)
 
     def note(self, seconds: float) -> None:
         """Count one lag."""
-        self._turn_window()
+        self._roll_window()
         self.seconds.add(seconds)
         self._worst = max(self._worst, seconds)
 
     async def watch(self) -> None:
-        """Set a small timer again and again, and see when it goes off."""
-        seconds = _LOOK_SECONDS
-        with self._turns() as turns:
+        """Set short timers, and measure how late they run, until cancelled."""
+        seconds = _SAMPLE_SECONDS
+        with self._thread_cpu() as cpu:
             while True:
-                wanted, before = self._clock.monotonic() + seconds, turns.so_far()
+                wanted, before = self._clock.monotonic() + seconds, cpu.so_far()
                 await self._clock.sleep(seconds)
                 lag = max(self._clock.monotonic() - wanted, 0.0)
-                got = turns.so_far().since(before)
+                used = cpu.so_far().since(before)
                 self.note(lag)
                 if lag > _STALL_SECONDS:
-                    self._stalled(lag, got)
-                is_idle = got.worked < _IDLE_WORK_SECONDS
-                seconds = min(2 * seconds, _IDLE_LOOK_SECONDS) if is_idle else _LOOK_SECONDS
+                    self._log_stall(lag, used)
+                is_idle = used.worked < _IDLE_WORK_SECONDS
+                seconds = min(2 * seconds, _IDLE_SAMPLE_SECONDS) if is_idle else _SAMPLE_SECONDS
 
-    def _stalled(self, lag: float, got: Turns) -> None:
-        """Tell of a stall that was not just for want of a processor."""
-        held = lag - got.waited
+    def _log_stall(self, lag: float, used: CpuTimes) -> None:
+        """Log a stall unless the thread only waited for a processor."""
+        held = lag - used.waited
         if held <= _STALL_SECONDS:
             return
-        if self._stalls_told < _STALLS_TOLD or held > self._longest_stall:
-            self._stalls_told += 1
+        if self._stalls_logged < _STALLS_LOGGED or held > self._longest_stall:
+            self._stalls_logged += 1
             self._longest_stall = max(held, self._longest_stall)
             log.warning(
                 "[Loop] was held up",
-                ms=_ms(lag),
-                worked_ms=_ms(got.worked),
-                no_processor_ms=_ms(got.waited),
-                turns=got.number,
+                ms=round(lag * 1000),
+                worked_ms=round(used.worked * 1000),
+                no_processor_ms=round(used.waited * 1000),
+                turns=used.number,
             )
 
-    def _turn_window(self) -> None:
+    def _roll_window(self) -> None:
         now = self._clock.monotonic()
         if now >= self._window_ends:
             recent = now < self._window_ends + _WINDOW_SECONDS
             self._worst_before = self._worst if recent else 0.0
             self._worst = 0.0
-            self._stalls_told, self._longest_stall = 0, 0.0
+            self._stalls_logged, self._longest_stall = 0, 0.0
             self._window_ends = now + _WINDOW_SECONDS
 
 
 class NameLookups:
-    """How name servers answered."""
+    """Counts answered and unanswered DNS queries."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.answered = 0
         self.unanswered = 0
-        self._silent: dict[str, float] = {}  # asked for in vain since the last answer
+        self._unanswered: dict[str, float] = {}  # names without an answer since the last answer
 
     def note(self, host: str, answered: bool) -> None:
-        """Count a name that servers were asked for; "does not exist" is an answer too."""
+        """Count a query; "does not exist" is an answer too."""
         if answered:
             self.answered += 1
-            self._silent.clear()
+            self._unanswered.clear()
             return
         self.unanswered += 1
-        if len(self._silent) < _SILENT_NAMES or host in self._silent:
-            self._silent[host] = self._clock.monotonic()
+        if len(self._unanswered) < _MAX_UNANSWERED or host in self._unanswered:
+            self._unanswered[host] = self._clock.monotonic()
 
     def silent(self, within_seconds: float) -> int:
-        """How many names were asked for in vain of late, with no answer to any since."""
+        """How many names had no answer recently, with no answer to any query since."""
         since = self._clock.monotonic() - within_seconds
-        return sum(1 for at in self._silent.values() if at > since)
+        return sum(1 for at in self._unanswered.values() if at > since)
 
 
 class Metrics:
-    """Counters and histograms of one service; `hear` listens to its events."""
+    """Counters and histograms of one service; `on_event` listens to its events."""
 
     def __init__(self, clock: Clock) -> None:
         self.started_at = clock.now()
@@ -151,9 +189,11 @@ class Metrics:
         self.poll_seconds = {str(t): Histogram(_POLL_SECONDS) for t in SourceType}
         self.failures = dict.fromkeys((*KINDS, OTHER), 0)
         self.posts = 0
+        self.page_visits = dict.fromkeys(RESULT_KINDS, 0)
         self.disabled = 0
         self.recovered = 0
         self.outages = 0
+        self.incidents = dict.fromkeys(map(str, IncidentKind), 0)  # that opened
         self.lane_wait_seconds = Histogram(_WAIT_SECONDS)
         self.tick_seconds = Histogram(_TICK_SECONDS)
         self.ticks_failed = 0
@@ -163,11 +203,11 @@ class Metrics:
         self.loop_lag = LoopLag(clock)
         self.names = NameLookups(clock)
 
-    def hear(self, event: Event) -> None:
-        """Count what an event says."""
+    def on_event(self, event: Event) -> None:
+        """Count an event."""
         kind, seconds = event.kind, event.seconds
         if kind is _FINISHED and event.outcome is not None:
-            self._poll_finished(event.outcome)
+            self._count_poll(event.outcome)
             if seconds is not None:  # below 0: the clock was set back
                 self.lane_wait_seconds.add(seconds if seconds > 0 else 0.0)
         elif kind is EventKind.TICK and seconds is not None:
@@ -178,19 +218,25 @@ class Metrics:
             self.recovered += 1
         elif kind is EventKind.OUTAGE and event.text is not None:  # None: it is over
             self.outages += 1
+        elif kind is EventKind.INCIDENT_OPENED and event.incident is not None:
+            self.incidents[event.incident.kind] += 1
 
     def committed(self, outcomes: int, seconds: float) -> None:
         """Count a commit of outcomes."""
         self.commit_sizes.add(outcomes)
         self.commit_seconds.add(seconds)
 
+    def page_visited(self, result: str) -> None:
+        """Count the visit to a page by its result (T4)."""
+        self.page_visits[result] += 1
+
     def parse_killed(self) -> None:
-        """Count a document that went over the budget of parsing (H2)."""
+        """Count a document whose parser was killed at its limit (H2)."""
         self.parse_kills += 1
 
     @asynccontextmanager
     async def watching_loop(self) -> AsyncIterator[None]:
-        """Measure the event loop's lag until left."""
+        """Measure the event loop's lag inside this context."""
         watching = asyncio.create_task(self.loop_lag.watch())
         try:
             yield
@@ -198,7 +244,7 @@ class Metrics:
             watching.cancel()
             await asyncio.wait([watching])
 
-    def _poll_finished(self, outcome: Outcome) -> None:
+    def _count_poll(self, outcome: Outcome) -> None:
         type_ = outcome.source.type
         self.poll_seconds[type_].add(outcome.duration_ms / 1000)
         if not outcome.recorded:
@@ -209,7 +255,3 @@ class Metrics:
         if outcome.failure is not None:
             kind = outcome.failure.kind
             self.failures[kind if kind in self.failures else OTHER] += 1
-
-
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)

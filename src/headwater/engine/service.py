@@ -1,193 +1,170 @@
-"""Service: everything that polls one database in this process, from start to clean stop."""
+"""Service: what the API, the dashboard and the commands need of the process that polls."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import datetime, timedelta
-from types import TracebackType
+from datetime import datetime
 from typing import Self
 
-from headwater.engine.cleanup import Cleanup
-from headwater.engine.counts import Counts
-from headwater.engine.engine import Engine, Pace, run_until
-from headwater.engine.events import EventKind
-from headwater.engine.lanes import NULL_LANE
-from headwater.engine.poll import on_hold
-from headwater.engine.tick import Ticker
-from headwater.errors import (
-    AlreadyPolling,
-    DatabaseCorrupt,
-    HeadwaterError,
-    NotFound,
-    StoreError,
-)
-from headwater.logs import get_logger
-from headwater.model import Outcome
-from headwater.rules.politeness import lane_of
-from headwater.store.facts import POLLER_FACT
+from headwater.clock import Clock
+from headwater.engine.cluster.worker_counters import WorkerCounters
+from headwater.engine.events import Event, EventKind, Events
+from headwater.engine.hosts.access import HostAccess
+from headwater.engine.hosts.gates import Gates
+from headwater.engine.lane_table import NULL_LANE, LaneTable
+from headwater.engine.loops import repeat
+from headwater.engine.metrics import COUNTED, Metrics
+from headwater.engine.outage_guard import OutageStatus
+from headwater.engine.pause_state import PauseState
+from headwater.engine.poller import log_outcome
+from headwater.engine.timeline import Timeline
+from headwater.errors import DatabaseUnavailable, NotFound, OnHold
+from headwater.model import EPOCH, DueSource, Failure, Outcome, PollRecord, Post, Source, Subject
+from headwater.rules.failure_kinds import classify
+from headwater.rules.incidents import Incident
+from headwater.rules.outcome import untouched
+from headwater.rules.policy import Policy
+from headwater.rules.politeness import hold_seconds
+from headwater.store import Store
 
-__all__ = ["MANUAL_WAIT_SECONDS", "Pace", "Service"]
-log = get_logger()
 MANUAL_WAIT_SECONDS = 60.0  # P10
-_CLAIM_ATTEMPTS = 3
-_CLAIM_SECONDS = 0.2
-_REQUEST_SECONDS = 1.0  # how soon a request from another process is seen
-_ASIDE = timedelta(seconds=60)  # how far back visits of other processes are looked for
-_WOKEN_AT_ONCE = 2000  # more would hold up the event loop (H2)
+UNKNOWN_POST = Post("", "", "", "", "", None, None, "", EPOCH)
+_SCHEMA_SECONDS = 10.0
+_HISTORY_SECONDS = 1.0  # between queries for the outcome of a poll in another process
 
 
-class Service(Engine):
-    """Polls due sources while it runs; polls single ones when asked."""
+class Service(ABC):
+    """Polling as seen from outside: LocalService polls here, RemoteService monitors workers."""
 
-    last_tick: datetime | None = None
-    workers: Sequence[Counts] = ()  # elsewhere, and what each of them counted
-    workers_alive: int | None = None  # where workers poll: how many of them are not silent
+    gates: Gates
+    guard: OutageStatus
+    hosts: HostAccess  # for visits that are not polls, such as previews
+    lanes: LaneTable  # of this process
+    last_tick: datetime | None = None  # when due sources were last queried
+    cleanup_paused_until: datetime | None = None  # C3
+    workers: Sequence[WorkerCounters] = ()
+    workers_alive: int | None = None  # None where this process polls
+    unstored_incidents: Sequence[Incident] = ()  # begun while the database cannot be written to
+    workers_all_draining: bool = False  # they are alive, but nothing is polled
 
-    async def __aenter__(self) -> Self:
-        self._ticking = asyncio.Lock()
-        await self._store.check()
-        await self._claim()
-        started = self._clock.now().isoformat()
-        unclean = await self._store.facts.set(POLLER_FACT, started) is not None
-        half = await self._store.hosts.close_half_visits(self._clock.now())  # by workers
-        await self._assemble(unclean=unclean or half)
-        self.ticker = Ticker(
-            store=self._store,
-            lanes=self.lanes,
-            cleanup=Cleanup(self._store, self._clock, self._policy),
-            clock=self._clock,
-            policy=self._policy,
-            rng=self._rng,
-            tick_seconds=self._pace.tick_seconds,
-        )
-        return self
+    def __init__(self, store: Store, clock: Clock, policy: Policy, *, paused: bool = False) -> None:
+        """`paused`: the setting; a stored choice of a user overrides it."""
+        self._store = store
+        self._clock = clock
+        self._policy = policy
+        self._pause_state = PauseState(store.key_values, paused=paused)
+        self.events = Events(clock)
+        self.metrics = Metrics(clock)
+        self.events.listen(self.metrics.on_event, COUNTED)
+        self.timeline = Timeline(clock)  # counts nothing until it listens to events
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Finish running polls within bounds, store what they fetched, leave cleanly (S8)."""
-        await self._finish()
-        with suppress(HeadwaterError):
-            await self._store.facts.set(POLLER_FACT, None)
-        self._store.database.release()
+    @property
+    def paused(self) -> bool:
+        """Whether only requested polls start (G2)."""
+        return self._pause_state.paused
 
-    async def _claim(self) -> None:
-        # somebody who only asks whether the right is taken holds it for a moment
-        for attempt in range(_CLAIM_ATTEMPTS):
-            if await self._store.database.try_claim():
-                return
-            if attempt + 1 < _CLAIM_ATTEMPTS:
-                await self._clock.sleep(_CLAIM_SECONDS)
-        advice = "beside workers, `serve --no-scheduler` serves the API"
-        polled = "another headwater process polls this database already"
-        raise AlreadyPolling(
-            f"{polled}; {advice}" if self._store.database.takes_workers else polled
-        )
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
 
+    @abstractmethod
+    async def __aexit__(self, *_error: object) -> None: ...
+
+    @abstractmethod
     async def run(self, stop: asyncio.Event) -> None:
-        """Tick until told to stop."""
-        await run_until(stop, (self._tick_loop, self._request_loop, self._probe_loop))
+        """Run until `stop` is set."""
 
-    async def tick(self) -> int:
-        """Run one tick now, behind the one under way if there is one."""
-        async with self._ticking:
-            return await self._tick()
+    @abstractmethod
+    def close(self) -> None:
+        """Start no more polls and visits (S8)."""
 
-    async def _tick(self) -> int:
-        started = self._clock.monotonic()
-        if not await self._store.database.keep_claim():
-            raise AlreadyPolling("another headwater process took over polling this database")
-        await self._switch.look()
-        self.lanes.switch(on=not self.paused)
-        taken = await self.ticker.tick(paused=self.paused)
-        self.gates.prune()
-        self.guard.tidy()
-        self.last_tick = self._clock.now()
-        self._store.trouble = None
-        spent = self._clock.monotonic() - started
-        self.events.tell(EventKind.TICK, text=str(taken), seconds=spent)
-        return taken
+    async def _schema_loop(self) -> None:
+        """Raise SchemaTooNew once another process has upgraded the schema (K7)."""
+        unexpected = "[Store] the schema version could not be read; trying again"
+        await repeat(self._clock, _SCHEMA_SECONDS, self._store.refuse_newer_schema, unexpected)
+
+    def refuse_when_stopping(self) -> None:
+        """Raise Stopping after `close` (S8)."""
+        self.hosts.refuse_when_closed()
 
     async def pause(self, *, paused: bool) -> None:
-        """Stop starting polls that nobody asked for, or start them again, both at once (G2)."""
-        await self._switch.turn(paused=paused)
-        self.lanes.switch(on=not paused)
-        if not paused:
-            self._run_errand(self._go_on())
+        """Start no polls but requested ones, or all again (G2)."""
+        await self._pause_state.store(paused=paused)
 
-    async def _go_on(self) -> None:
-        names = self.lanes.names()
-        for first in range(0, len(names), _WOKEN_AT_ONCE):
-            self.lanes.wake(names[first : first + _WOKEN_AT_ONCE])
-            await asyncio.sleep(0)
-        try:
-            await self.tick()
-        except HeadwaterError as error:  # the next tick in turn says more
-            log.warning("[Polling] the tick after the pause failed", error=str(error))
+    async def publish(self, subject: Subject, outcome: Outcome) -> None:
+        """Log the first poll of a source that a visit made when it was added; emit its events."""
+        log_outcome(outcome)
+        for event in self._events_of(subject, outcome):
+            self.events.forward(event)
+
+    def _events_of(self, subject: Subject, outcome: Outcome) -> list[Event]:
+        finished = Event(EventKind.POLL_FINISHED, self._clock.now(), subject, outcome, seconds=0.0)
+        if not outcome.posts:
+            return [finished]
+        return [finished._replace(kind=EventKind.POST_CREATED, seconds=None), finished]
 
     async def poll_now(
         self, source_id: str, *, wait_seconds: float | None = MANUAL_WAIT_SECONDS
     ) -> Outcome | None:
-        """Poll a source in its lane's next turn; None if that is too long a wait (P10)."""
+        """Poll a source as soon as its lane allows; None: still waiting after that time (P10)."""
         self.refuse_when_stopping()
         due = await self._store.sources.due_one(source_id, self._policy)
         subject = await self._store.sources.subject(source_id)
-        now = self._clock.now()
         if subject is None:
             raise NotFound(f"there is no source {source_id}")
-        refused = on_hold(subject, self.gates, due.lane or NULL_LANE, now)
-        if refused is not None:
-            return refused
-        if not self.lanes.is_in_flight(due):  # else the poll under way is the answer
-            await self._store.sources.request([source_id], now)
-        answer = self.lanes.request(replace(due, requested=True, overdue_since=now))
+        lane, now = due.lane or NULL_LANE, self._clock.now()
+        self.gates.learn(await self._store.hosts.get(lane))
+        hold = self.gates.hold_of(lane) or subject.source.hold
+        if hold is not None and hold_seconds(hold, now) > 0:
+            return untouched(subject, classify(OnHold(hold.until, hold.reason)), started_at=now)
+        return await self._request_poll(subject, due, now, wait_seconds)
+
+    async def _request_poll(
+        self, subject: Subject, _due: DueSource, now: datetime, wait_seconds: float | None
+    ) -> Outcome | None:
+        """Request a poll from the process that polls the source, and wait for its outcome (S9)."""
+        source = subject.source
+        polled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def listener(event: Event) -> None:
+            if event.source_id == source.id and event.outcome is not None and not polled.done():
+                polled.set_result(event.outcome)
+
+        stop_listening = self.events.listen(listener, (EventKind.POLL_FINISHED,))
         try:
+            last = await self._store.polls.last_id()
+            await self._store.sources.request([source.id], now)
             async with asyncio.timeout(wait_seconds):
-                outcome = await asyncio.shield(answer)
+                while True:
+                    await asyncio.wait([polled], timeout=_HISTORY_SECONDS)
+                    if polled.done():
+                        return polled.result()
+                    with suppress(DatabaseUnavailable):  # the event of a poll can be lost
+                        records = await self._store.polls.of_sources([source.id], since=last)
+                        if records:
+                            return _outcome_of(records[0], source)
         except TimeoutError:
             return None
-        if outcome is None or not outcome.recorded:
-            source = await self._store.sources.get(source_id)  # raises if it was removed meanwhile
-            moved = lane_of(source, subject.user_id) != due.lane  # its new lane takes the request
-            if outcome is None and not moved:
-                raise StoreError(
-                    "the poll could not be stored or was stopped; the source is still due"
-                )
-        return outcome
+        finally:
+            stop_listening()
 
-    async def _tick_loop(self) -> None:
-        while True:
-            started = self._clock.monotonic()
-            try:
-                await self.tick()
-            except (AlreadyPolling, DatabaseCorrupt):
-                raise
-            except HeadwaterError as error:
-                self.metrics.ticks_failed += 1
-                self._store.trouble = str(error)
-                log.warning("[Polling] a tick failed; the next one tries again", error=str(error))
-            except Exception:  # the scheduler outlives whatever happens (H4)
-                self.metrics.ticks_failed += 1
-                log.exception("[Polling] a tick broke; the next one tries again")
-            spent = self._clock.monotonic() - started
-            await self._clock.sleep(max(self._pace.tick_seconds - spent, 0.1))
 
-    async def _request_loop(self) -> None:
-        while True:
-            await self._clock.sleep(_REQUEST_SECONDS)
-            try:
-                await self.ticker.take_requests()
-                await self._learn_visits()
-            except HeadwaterError:
-                continue  # the tick says what is wrong with the database
-            except Exception:  # the scheduler outlives whatever happens (H4)
-                log.exception("[Polling] requests could not be read; the next look tries again")
-
-    async def _learn_visits(self) -> None:
-        """Respect what other processes did to hosts: previews of the command line (P3)."""
-        for state in await self._store.hosts.visited_aside(self._clock.now() - _ASIDE):
-            self.gates.learn(state)
+def _outcome_of(record: PollRecord, source: Source) -> Outcome:
+    """The outcome of a poll as far as the history has it; its posts have no content."""
+    failure = None
+    if record.failure_type is not None:
+        kind, error = record.failure_kind or "", record.error or ""
+        failure = Failure(record.failure_type, kind, error, status=record.status)
+    return Outcome(
+        before=source,
+        source=source,
+        kind=record.outcome,
+        started_at=record.started_at,
+        posts=(UNKNOWN_POST,) * record.new_posts,
+        skipped=record.skipped,
+        failure=failure,
+        status=record.status,
+        size=record.size,
+        duration_ms=record.duration_ms,
+        redirected_to=record.redirected_to,
+    )

@@ -1,120 +1,118 @@
-"""Tick: clean up, spread first polls, hand due sources to their lanes (S1)."""
+"""Ticker: one tick cleans up, spreads first polls and queues due sources in their lanes (S1)."""
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
 from headwater.clock import Clock
+from headwater.engine.article_upkeep import ArticleUpkeep
 from headwater.engine.cleanup import Cleanup
-from headwater.engine.lanes import NULL_LANE, Lanes
+from headwater.engine.lane_table import NULL_LANE
+from headwater.engine.lanes import Lanes
 from headwater.errors import HeadwaterError
 from headwater.logs import get_logger
 from headwater.model import DueSource
-from headwater.rules.outage import spread_seconds
+from headwater.rules.outage_detection import spread_seconds
 from headwater.rules.policy import Policy
-from headwater.rules.schedule import first_contact
+from headwater.rules.schedule import first_contacts
 from headwater.store import Store
 
 log = get_logger()
-_PAGE = 5000  # sources given their jitter in one transaction
-_RECENT_REQUESTS = timedelta(seconds=10)  # older ones are the ticks' business
+_PAGE = 5000  # sources that get their jitter, and messages whose wait is corrected, at once
+RECENT_REQUESTS = timedelta(seconds=10)  # older ones are left to ticks
 _NO_LANE = object()
-_LONG_GAP_SECONDS = 600.0  # between two ticks, after which very much may be due at once
-_OFFERED_AT_ONCE = 2000  # more would hold up the event loop (H2)
+_LONG_GAP_SECONDS = 600.0  # between two ticks, after which many sources may be due at once
+_OFFERED_AT_ONCE = 2000  # more would block the event loop (H2)
 
 
+@dataclass(slots=True)
 class Ticker:
-    """One pass of the scheduler."""
+    """Queries due sources and queues them."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        lanes: Lanes,
-        cleanup: Cleanup,
-        clock: Clock,
-        policy: Policy,
-        rng: Random,
-        tick_seconds: float = 60.0,
-    ) -> None:
-        self._store = store
-        self._lanes = lanes
-        self._cleanup = cleanup
-        self._clock = clock
-        self._policy = policy
-        self._rng = rng
-        self._usual_gap = timedelta(seconds=max(3 * tick_seconds, _LONG_GAP_SECONDS))
-        self._ticked_at: datetime | None = None
+    store: Store
+    lanes: Lanes
+    cleanup: Cleanup
+    clock: Clock
+    policy: Policy
+    rng: Random
+    tick_seconds: float
+    articles: ArticleUpkeep
+    ticked_at: datetime | None = None
 
     async def tick(self, *, paused: bool = False) -> int:
-        """Run one pass and answer how many sources were handed over; it waits for none of them.
+        """Run one tick; return how many sources were queued. It waits for no poll.
 
-        While paused, only what was asked for by hand is handed over (G2).
+        While paused, only requested sources are queued (G2).
         """
         await self.prepare(paused=paused)
-        sources = self._store.sources
+        sources = self.store.sources
         if paused:
-            self._ticked_at = self._clock.now()  # who lets polls start again wants them at once
-            return await self._hand_over(await sources.requested(self._clock.now(), self._policy))
-        due = await sources.due(self._clock.now(), self._policy)
-        return await self._hand_over(due, spread=self._spread_of(due))
+            self.ticked_at = self.clock.now()  # on resume, polls start at once
+            return await self.queue(await sources.requested(self.clock.now(), self.policy))
+        due = [
+            *await sources.due(self.clock.now(), self.policy),
+            *await self.store.page_visits.due(self.clock.now(), self.policy),
+        ]
+        due.sort(key=lambda one: one.lane or NULL_LANE)
+        return await self.queue(due, spread=self._spread_of(due))
 
     async def prepare(self, *, paused: bool = False) -> None:
-        """Do what must be done before due sources are looked up."""
-        await self._clean_up()
-        moved = await self._store.sources.bring_back(self._clock.now())
+        """Clean up, correct times in the future, spread first polls; start article upkeep."""
+        try:
+            await self.cleanup.run()
+        except HeadwaterError as error:  # polling does not depend on it
+            log.warning("[Polling] cleanup failed; the next tick tries again", error=str(error))
+        self.articles.start()
+        moved = await self.store.sources.clamp_future_polls(self.clock.now())
         if moved:
-            log.warning(
-                "[Polling] the clock was set back; future polls count as now", sources=moved
-            )
+            text = "[Polling] the clock was set back; future polls count as now"
+            log.warning(text, sources=moved)
+        await self._restart_waits()
         if not paused:
             await self._first_contacts()
 
     async def take_requests(self) -> int:
-        """Hand over the polls that were asked for within the last seconds (S9, S10)."""
-        return await self._hand_over(await self.recent_requests())
+        """Queue the sources whose poll was requested within the last seconds (S9, S10)."""
+        now = self.clock.now()
+        since = now - RECENT_REQUESTS
+        return await self.queue(await self.store.sources.requested(now, self.policy, since=since))
 
-    async def recent_requests(self) -> list[DueSource]:
-        """The sources whose poll was asked for within the last seconds."""
-        now = self._clock.now()
-        since = now - _RECENT_REQUESTS
-        return await self._store.sources.requested(now, self._policy, since=since)
-
-    async def _clean_up(self) -> None:
-        try:
-            await self._cleanup.run()
-        except HeadwaterError as error:  # polling does not depend on it
-            log.warning("[Polling] cleanup failed; the next tick tries again", error=str(error))
-
-    async def _first_contacts(self) -> None:
-        while True:
-            strangers = await self._store.sources.without_contact(_PAGE)
-            now = self._clock.now()
-            await self._store.sources.set_contact(
-                [first_contact(source, now, self._rng) for source in strangers]
-            )
-            if len(strangers) < _PAGE:
-                return
-
-    def _spread_of(self, due: Sequence[DueSource]) -> float:
-        """Over how long lanes begin: no burst after a sleep, or a clock set forward (O4)."""
-        now, before = self._clock.now(), self._ticked_at
-        self._ticked_at = now
-        if before is None or now - before <= self._usual_gap:
-            return 0.0
-        return spread_seconds(len({one.lane for one in due}))
-
-    async def _hand_over(self, due: Sequence[DueSource], *, spread: float = 0.0) -> int:
-        """Line sources up in steps; a lane is woken once all its sources are there."""
+    async def queue(self, due: Sequence[DueSource], *, spread: float = 0.0) -> int:
+        """Queue sources in steps; a lane is woken once all its sources are queued."""
         taken = 0
         for first in range(0, len(due), _OFFERED_AT_ONCE):
             step = due[first : first + _OFFERED_AT_ONCE]
-            taken += self._lanes.line_up(step)
-            goes_on = due[first + len(step)].lane if first + len(step) < len(due) else _NO_LANE
-            whole = dict.fromkeys(d.lane or NULL_LANE for d in step if d.lane != goes_on)
+            taken += self.lanes.queue(step)
+            next_lane = due[first + len(step)].lane if first + len(step) < len(due) else _NO_LANE
+            complete = dict.fromkeys(d.lane or NULL_LANE for d in step if d.lane != next_lane)
             if spread:
-                self._lanes.spread(whole, spread)
-            self._lanes.wake(whole)
+                self.lanes.spread(complete, spread)
+            self.lanes.wake(complete)
             await asyncio.sleep(0)
         return taken
+
+    async def _restart_waits(self) -> None:
+        """Messages that were stored while the clock was ahead do not wait for that time (O4)."""
+        while await self.store.webhooks.restart_waits(self.clock.now(), limit=_PAGE) == _PAGE:
+            pass
+
+    async def _first_contacts(self) -> None:
+        while True:
+            sources = self.store.sources
+            unpolled = await sources.without_contact(_PAGE)
+            polled = await sources.last_polls({one.url for one in unpolled}) if unpolled else {}
+            now = self.clock.now()
+            await sources.set_contact(first_contacts(unpolled, polled, now, self.rng))
+            if len(unpolled) < _PAGE:
+                return
+
+    def _spread_of(self, due: Sequence[DueSource]) -> float:
+        """Seconds over which lanes start: no burst after a suspend or a clock set forward (O4)."""
+        now, before = self.clock.now(), self.ticked_at
+        self.ticked_at = now
+        usual_gap = timedelta(seconds=max(3 * self.tick_seconds, _LONG_GAP_SECONDS))
+        if before is None or now - before <= usual_gap:
+            return 0.0
+        return spread_seconds(len({one.lane for one in due}))

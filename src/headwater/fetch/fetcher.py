@@ -1,34 +1,37 @@
-"""Fetcher: picks the way to visit a source by its type, and asks only for what changed (P8)."""
+"""Fetches a source by its type, with conditional requests (P8)."""
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headwater.errors import FetchError
-from headwater.fetch.parsers import Parsers
-from headwater.fetch.response import Response, check_status
-from headwater.fetch.x import XTimelines
-from headwater.model import Answer, Source, SourceType, Subject, changed, made
+from headwater.fetch.net.http_response import Response, check_status
+from headwater.fetch.page.feed_links import FeedLink
+from headwater.fetch.pool.parser_pool import ParserPool
+from headwater.fetch.x.timeline import XTimelines
+from headwater.model import Answer, Source, SourceType, Subject
 from headwater.rules.admission import article_age
 from headwater.rules.policy import Policy
 
-if TYPE_CHECKING:  # the HTTP library takes half a second to load: whoever visits nobody does not
-    from headwater.fetch.http import Client, Turns
+if TYPE_CHECKING:  # the HTTP client takes half a second to import (decision 14)
+    from headwater.fetch.net.http_client import Client, PoliteVisit
 
 _ACCEPT = {
     SourceType.RSS: "application/atom+xml, application/rss+xml, application/feed+json, "
     "application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.5",
     SourceType.WEBSITE: "text/html, application/xhtml+xml, */*;q=0.5",
 }
-_LARGE_BODY = 1 << 20  # hashing more than this would hold up the event loop (H2)
+_LARGE_BODY = 1 << 20  # bytes; hashing more would block the event loop (H2)
 
 
 class Fetcher:
-    """Visits sources of every type."""
+    """Fetches sources of every type."""
 
     def __init__(
-        self, client: "Client", parsers: Parsers, *, x_base_url: str, policy: Policy
+        self, client: "Client", parsers: ParserPool, *, x_base_url: str, policy: Policy
     ) -> None:
         self._client = client
         self._parsers = parsers
@@ -36,14 +39,14 @@ class Fetcher:
         self._policy = policy
 
     async def __call__(
-        self, subject: Subject, key: str | None, *, turns: "Turns | None", now: datetime
+        self, subject: Subject, key: str | None, *, visit: "PoliteVisit | None", now: datetime
     ) -> Answer:
-        """Visit a source and bring what it has; `key` is the owner's, for X."""
+        """Fetch a source; `key` is the API key of its owner, for X."""
         source = subject.source
         if source.type is SourceType.TWITTER:
             start = self._start_of_timeline(subject, now)
-            return await self._x.fetch(source, key, start_time=start, now=now, turns=turns)
-        response = await self.document(source, turns=turns)
+            return await self._x.fetch(source, key, start_time=start, now=now, visit=visit)
+        response = await self.document(source, visit=visit)
         try:
             check_status(response, now=now)
             return await self.answer(source, response)
@@ -51,43 +54,63 @@ class Fetcher:
             error.status, error.size = response.status, response.size
             raise
         finally:
-            response.done()
+            response.release()
 
-    async def document(self, source: Source, *, turns: "Turns | None") -> Response:
-        """Ask for a source's document, on the condition that it changed."""
+    async def document(self, source: Source, *, visit: "PoliteVisit | None") -> Response:
+        """Request a source's document, unless it is unchanged."""
         headers = {"Accept": _ACCEPT[source.type]}
         if source.validators.etag is not None:
             headers["If-None-Match"] = source.validators.etag
         if source.validators.last_modified is not None:
             headers["If-Modified-Since"] = source.validators.last_modified
-        return await self._client.get(source.url, headers=headers, turns=turns)
+        return await self._client.get(source.url, headers=headers, visit=visit)
+
+    async def feed_links(
+        self, source: Source, *, visit: "PoliteVisit | None", now: datetime
+    ) -> tuple[Answer, tuple[FeedLink, ...]]:
+        """Request a page and return the feeds that it links to; an error page may link to some."""
+        response = await self.document(source, visit=visit)
+        try:
+            links = await self._parsers.feed_links(
+                response.body, content_type=response.content_type, url=str(response.url)
+            )
+            if not links:
+                check_status(response, now=now)
+            return Answer(response.status, size=response.size), links
+        finally:
+            response.release()
 
     async def answer(self, source: Source, response: Response) -> Answer:
-        """What a response holds for a source."""
-        size, redirected_to = response.size, response.redirected_to
-        if response.status == 304:
-            story = {"status": 304, "unchanged": True, "validators": source.validators}
-            return made(Answer, {**story, "size": size, "redirected_to": redirected_to})
-        body_hash = await _hash(response.body)
+        """Parse the response for a source."""
         answer = Answer(
             response.status,
-            unchanged=body_hash == source.body_hash,
-            validators=response.validators,
-            body_hash=body_hash,
-            size=size,
-            redirected_to=redirected_to,
+            unchanged=True,
+            validators=source.validators,
+            size=response.size,
+            redirected_to=response.redirected_to,
+            moved_to=response.url.with_credentials if response.is_moved else None,
         )
+        if response.status == 304:
+            return answer
+        body_hash = await _hash(response.body)
+        is_unchanged, validators = body_hash == source.body_hash, response.validators
+        answer = replace(answer, unchanged=is_unchanged, validators=validators, body_hash=body_hash)
         if answer.unchanged:
             return answer
-        body, content_type, url = response.body, response.content_type, str(response.url)
-        is_page = source.type is SourceType.WEBSITE
-        parse = self._parsers.page if is_page else self._parsers.feed
-        feed = await parse(body, content_type=content_type, url=url)
-        told = {"entries": feed.entries, "complete": feed.complete, "title": feed.title}
-        return changed(answer, {**told, "leave": feed.leave})
+        parse = self._parsers.feed
+        if source.type is SourceType.WEBSITE:
+            parse = partial(self._parsers.page, watch=source.watch)
+        feed = await parse(response.body, content_type=response.content_type, url=str(response.url))
+        return replace(
+            answer,
+            entries=feed.entries,
+            complete=feed.complete,
+            title=feed.title,
+            permit=feed.permit,
+        )
 
     def _start_of_timeline(self, subject: Subject, now: datetime) -> datetime | None:
-        """Where a first poll begins; later ones go on behind the last post seen (X2)."""
+        """The start of a first poll; later ones continue after the last post seen (X2)."""
         source = subject.source
         if source.first_poll_done:
             return None

@@ -1,22 +1,22 @@
-"""Takes secrets out of what is about to be logged, in time linear to its length (U6)."""
+"""Masks secrets in log fields, in time linear in their length (U6)."""
 
 import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from headwater.rules.urls import masked
+from headwater.rules.url_secrets import masked
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 
-LONGEST_TEXT = 8_192
-_LONGEST_READ = 65_536  # far beyond what is shown, so that no cut uncovers half a secret
-_MOST_ITEMS = 50
-_DEEPEST = 4
+MAX_TEXT = 8_192
+_MAX_READ = 65_536  # much longer than what is shown: truncation must not split a secret
+_MAX_ITEMS = 50
+_MAX_DEPTH = 4
 _HIDDEN = "***"
-LARGEST = 2**63  # longer numbers take long to print in decimal
+MAX_INT = 2**63  # larger numbers are slow to print in decimal
 
-# Each starts with something literal and consumes what it looked at: no input makes them slow.
+# Each pattern starts with a literal and never backtracks over it: matching is linear.
 _USER_INFO = re.compile(r"://[^\s/?#]*@")
 _QUERY = re.compile(r"\?\S+")
 _AUTHORIZATION = re.compile(
@@ -36,29 +36,30 @@ def plain(name: str, value: object, depth: int = 0) -> Plain:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value) if -LARGEST <= value < LARGEST else hex(value)
+        return int(value) if -MAX_INT <= value < MAX_INT else hex(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
-    if depth < _DEEPEST and isinstance(value, Mapping):
-        return _mapping(value, depth)
-    if depth < _DEEPEST and isinstance(value, list | tuple | set | frozenset):
-        return [plain(name, item, depth + 1) for item in list(value)[:_MOST_ITEMS]]
+    if depth < _MAX_DEPTH and isinstance(value, Mapping):
+        names = [(printed(key), key) for key in list(value)[:_MAX_ITEMS]]
+        return {without_secrets(text): plain(text, value[key], depth + 1) for text, key in names}
+    if depth < _MAX_DEPTH and isinstance(value, list | tuple | set | frozenset):
+        return [plain(name, item, depth + 1) for item in list(value)[:_MAX_ITEMS]]
     return _text(name, printed(value))
 
 
 def without_secrets(text: str) -> str:
     """Text with user-info, secret-looking query values and credentials of headers masked."""
-    text = text[:_LONGEST_READ]
+    text = text[:_MAX_READ]
     if "?" in text:
-        text = _QUERY.sub(_masked_query, text)
+        text = _QUERY.sub(lambda query: masked(query[0]), text)
     return _without_credentials(text)
 
 
 def printed(value: object) -> str:
-    """Any object as text; one that cannot be printed is no reason to fail."""
+    """Any object as text; one whose __str__ raises gets a placeholder."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - a log line must never be what breaks
+    except Exception:  # noqa: BLE001 - logging must never raise
         return f"<unprintable {type(value).__name__}>"
 
 
@@ -67,7 +68,7 @@ def _text(name: str, text: str) -> str:
         return _HIDDEN
     if name != "url" and not name.endswith("_url"):
         return without_secrets(text)
-    text = text[:_LONGEST_READ]
+    text = text[:_MAX_READ]
     if "?" in text or "@" in text:  # otherwise there is nothing to mask
         text = masked(text)
     return _without_credentials(text)
@@ -83,16 +84,7 @@ def _without_credentials(text: str) -> str:
         text = _BEARER.sub(rf"\1{_HIDDEN}", text)
     if "=" in text and any(word in lowered for word in ("passw", "secret", "token", "key")):
         text = _PAIR.sub(rf"\1{_HIDDEN}", text)
-    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
-
-
-def _mapping(value: Mapping[object, object], depth: int) -> dict[str, Plain]:
-    names = [(printed(name), name) for name in list(value)[:_MOST_ITEMS]]
-    return {without_secrets(text): plain(text, value[name], depth + 1) for text, name in names}
-
-
-def _masked_query(match: re.Match[str]) -> str:
-    return masked(match[0])
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
 
 
 @lru_cache(maxsize=1024)

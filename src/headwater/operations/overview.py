@@ -1,188 +1,210 @@
-"""Sources as people see them: what is stored, and what the rules make of it."""
+"""The dashboard's overview: health of the sources, recent and running polls, holds, failures."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from heapq import nlargest
+from typing import TypeVar
 
-from headwater.errors import NotFound
-from headwater.model import Health, Hold, HostState, PollRecord, Source, SourceType, Subject
-from headwater.operations.people import DEFAULT
-from headwater.rules.explanation import Explanation, LaneNow, explain, next_poll_at
-from headwater.rules.health import health_of
+from headwater.clock import Clock
+from headwater.engine.service import Service
+from headwater.engine.timeline import Bucket, Span
+from headwater.model import Health, Hold, Source
+from headwater.operations.service_status import CachedValue, overdue_after
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import hold_seconds, host_of, lane_of, poll_delay
-from headwater.rules.schedule import effective_interval
+from headwater.rules.politeness import X_HOST, host_of_lane
 from headwater.store import Store
-from headwater.store.sources import Position, SourceFilter
+from headwater.store.poll_history import FailedPoll
+from headwater.store.source_counts import DueCounts, PodcastTally
 
-_PAGE = 500
-Look = Callable[[str, str], tuple[HostState, LaneNow]]  # at a lane, for one of its sources
+_SHOWN = 8  # of each list
+_MOST_HELD = 500  # hosts on hold that are read, those that end first
+_CACHE_SECONDS = 0.5  # short: people expect to see what they just did
+_COUNTING_SHARE = 0.02  # of the time may be spent on counting all sources
+_MAX_FAILURES = 10_000  # failing sources that are read, those polled last
+_FAILURE_AGE = timedelta(hours=25)  # with backoff, a source is polled at least once a day
+_SOURCES_SHOWN = 3  # of each cause of failures
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceView:
-    """A source with everything that follows from it."""
+class HeldHost:
+    """A host on hold."""
 
+    host: str
+    hold: Hold
+    sources: int  # of the owner, that wait for its end
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Sources of one host whose last poll failed with the same kind of failure."""
+
+    newest: FailedPoll
+    count: int  # of sources
+    disabled: int  # how many of them are switched off
+    podcast_id: str | None  # None: several podcasts
+    sources: Sequence[Source]  # some of them, the newest failure first
+    hold: Hold | None  # of their host
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPoll:
+    """A poll that is running now."""
+
+    since: datetime
     source: Source
-    health: Health
-    host: str | None
-    next_poll_at: datetime | None
-    delay_seconds: float
-    interval_minutes: int
-    post_count: int
-    article_count: int
-    hold: Hold | None  # of its lane or its own, while it lasts
-    held: bool  # the hold decides when the next poll is
-    polled_at: datetime | None  # the last poll that really was: first contact invents one (P6)
 
 
 @dataclass(frozen=True, slots=True)
-class SourceCard:
-    """A source with its last polls."""
+class Overview:
+    """The data of the page; None: the database did not respond in time."""
 
-    view: SourceView
-    polls: tuple[PollRecord, ...]
-
-
-async def list_sources(
-    store: Store, wanted: SourceFilter, *, limit: int | None = None
-) -> AsyncIterator[Sequence[Source]]:
-    """The sources that fit, page by page, in the order they were added."""
-    left, after = limit, None
-    while left is None or left > 0:
-        size = _PAGE if left is None else min(_PAGE, left)
-        page = await store.sources.find(wanted, limit=size, after=after)
-        if page:
-            yield page
-        if len(page) < size:
-            return
-        after = (round(page[-1].created_at.timestamp() * 1000), page[-1].id)
-        left = None if left is None else left - len(page)
+    by_health: Mapping[Health, int] | None
+    by_podcast: Mapping[str, Mapping[Health, int]]
+    backlog: DueCounts | None
+    buckets: Sequence[Bucket]
+    known_since: datetime | None
+    polled: Sequence[RunningPoll]
+    polled_count: int
+    held: Sequence[HeldHost]
+    held_count: int
+    failures: Sequence[FailureGroup]
+    failure_count: int
+    last_tick: datetime | None
 
 
-async def source_page(
-    store: Store,
-    user_id: str,
-    wanted: SourceFilter,
-    *,
-    limit: int,
-    after: Position | None,
-    now: datetime,
-    policy: Policy,
-) -> list[SourceView]:
-    """A user's sources that fit, behind a position, as people see them."""
-    found = await store.sources.find(wanted, limit=limit, after=after)
-    return await views(store, user_id, found, now, policy)
+class OverviewReader:
+    """Reads overviews; expensive queries are cached and shared by all users."""
 
+    def __init__(
+        self, store: Store, service: Service, clock: Clock, policy: Policy, tick_seconds: float
+    ) -> None:
+        self._store = store
+        self._service = service
+        counts, overdue = store.source_counts, overdue_after(tick_seconds)
 
-async def views(
-    store: Store, user_id: str, sources: Sequence[Source], now: datetime, policy: Policy
-) -> list[SourceView]:
-    """One user's sources as people see them."""
-    lanes = [lane_of(source, user_id) or "" for source in sources]
-    ids = [source.id for source in sources]
-    # at the same time: every question in a row is a wait of its own for a busy service
-    states, posts, articles, polled = await asyncio.gather(
-        store.hosts.of_lanes(lanes),
-        store.posts.counts(ids),
-        store.articles.counts(ids),
-        _polled_at(store, sources),
-    )
-    counts = posts, articles
-    return [
-        _view(source, states.get(lane, HostState(lane)), counts, polled[source.id], now, policy)
-        for source, lane in zip(sources, lanes, strict=True)
-    ]
+        def cached(query: Callable[[], Awaitable[T]]) -> CachedValue[T]:
+            return CachedValue(query, clock, _COUNTING_SHARE, least_seconds=_CACHE_SECONDS)
 
+        self._failing = cached(
+            lambda: store.polls.failing(clock.now() - _FAILURE_AGE, _MAX_FAILURES)
+        )
+        # one query for all owners costs as much as one for a single owner
+        self._backlogs = CachedValue(
+            lambda: counts.due_by_owner(clock.now(), policy, overdue),
+            clock,
+            least_seconds=_CACHE_SECONDS,
+        )
+        self._by_podcast = cached(counts.by_podcast)
+        self._waiting = cached(
+            lambda: counts.on_hosts([host_of_lane(lane) for lane in self._held_lanes()])
+        )
 
-async def view_of(store: Store, source_id: str, now: datetime, policy: Policy) -> SourceView:
-    """One source as people see it."""
-    subject = await _subject(store, source_id)
-    (view,) = await views(store, subject.user_id, [subject.source], now, policy)
-    return view
+    async def is_empty(self, owner: str | None) -> bool:
+        """Whether an owner, or the whole database, has no sources."""
+        return not await self._store.source_counts.any_sources(owner)
 
+    async def read(self, owner: str | None, span: Span) -> Overview:
+        """The overview of an owner's sources, or of all for an administrator (U2)."""
+        timeline = self._service.timeline
+        tallies, backlog, polled, held, (failures, failure_count) = await asyncio.gather(
+            self._tallies(owner),
+            self._backlog(owner),
+            self._polled(owner),
+            self._held(owner),
+            self._failures(owner),
+        )
+        by_podcast = {tally.podcast_id: tally.by_health for tally in tallies or ()}
+        by_health = {state: sum(one[state] for one in by_podcast.values()) for state in Health}
+        return Overview(
+            by_health=None if tallies is None else by_health,
+            by_podcast=by_podcast,
+            backlog=backlog,
+            buckets=timeline.buckets(owner, span),
+            known_since=timeline.known_since,
+            polled=polled[:_SHOWN],
+            polled_count=len(polled),
+            held=held[:_SHOWN],
+            held_count=len(held),
+            failures=failures,
+            failure_count=failure_count,
+            last_tick=self._service.last_tick,
+        )
 
-async def card_of(
-    store: Store, source_id: str, now: datetime, policy: Policy, *, polls: int
-) -> SourceCard:
-    """One source with its last polls, newest first."""
-    view = await view_of(store, source_id, now, policy)
-    return SourceCard(view, tuple(await store.polls.newest(source_id, limit=polls)))
+    async def _tallies(self, owner: str | None) -> Sequence[PodcastTally] | None:
+        found = await self._by_podcast.get_recent()
+        if found is None or owner is None:
+            return found
+        return [tally for tally in found if tally.owner == owner]
 
+    async def _backlog(self, owner: str | None) -> DueCounts | None:
+        found = await self._backlogs.get_recent()
+        if found is None:
+            return None
+        if owner is not None:
+            return found.get(owner, DueCounts(0, 0, None))
+        late = [b.oldest_overdue_at for b in found.values() if b.oldest_overdue_at is not None]
+        due, overdue = sum(b.due for b in found.values()), sum(b.overdue for b in found.values())
+        return DueCounts(due, overdue, min(late, default=None))
 
-async def explanation_of(
-    store: Store, source_id: str, now: datetime, policy: Policy, *, look: Look | None = None
-) -> Explanation:
-    """When a source will be polled next and why, step by step.
+    async def _polled(self, owner: str | None) -> Sequence[RunningPoll]:
+        """The running polls, the longest first."""
+        since = self._service.lanes.running_since()
+        subjects = await self._store.sources.subjects(list(since)) if since else {}
+        polls = [
+            RunningPoll(since[id_], subject.source)
+            for id_, subject in subjects.items()
+            if owner in (None, subject.user_id)
+        ]
+        return sorted(polls, key=lambda poll: poll.since)
 
-    `look` tells how its lane stands in the service that runs; without one, what is stored counts.
-    """
-    subject = await _subject(store, source_id)
-    source = subject.source
-    lane, lane_now = lane_of(source, subject.user_id) or "", None
-    if look is None:
-        state = await store.hosts.get(lane)
-    else:
-        state, lane_now = look(lane, source.id)
-    polled = (await _polled_at(store, [source]))[source.id] is not None
-    key_advice = await missing_key(store, source, subject.user_id)
-    return explain(source, state, now, policy, polled=polled, key_advice=key_advice, lane=lane_now)
+    async def _held(self, owner: str | None) -> Sequence[HeldHost]:
+        lanes = self._held_lanes()
+        waiting = await self._waiting.get_recent() if lanes else None
+        found = []
+        for lane, hold in lanes.items():
+            host, _, lane_owner = lane.partition("/")
+            whose = lane_owner or owner
+            counts = (waiting or {}).get(host, {})
+            sources = sum(counts.values()) if whose is None else counts.get(whose, 0)
+            if owner is None or (owner == whose and sources > 0):
+                found.append(HeldHost(host, hold, sources))
+        return found
 
+    def _held_lanes(self) -> Mapping[str, Hold]:
+        """The lanes on hold, those whose hold ends first in front."""
+        gates = self._service.gates
+        held = [lane for lane in gates.names() if lane and gates.hold_of(lane) is not None]
+        holds = ((lane, gates.state(lane).hold) for lane in held)
+        known = [(lane, hold) for lane, hold in holds if hold is not None]
+        return dict(sorted(known, key=lambda one: one[1].until)[:_MOST_HELD])
 
-async def missing_key(store: Store, source: Source, user_id: str) -> str | None:
-    """What to do about an X source whose owner has no API key (X1); None if nothing is amiss."""
-    if source.type is not SourceType.TWITTER or "x" in await store.people.key_providers(user_id):
-        return None
-    user = "" if user_id == DEFAULT else f" --user {(await store.people.user(user_id)).name}"
-    return f"`headwater{user} keys set x` stores one, as does PUT /api/users/{user_id}/api-keys/x"
+    async def _failures(self, owner: str | None) -> tuple[Sequence[FailureGroup], int]:
+        """The causes with the most failing sources, and the number of causes."""
+        groups: dict[tuple[str | None, str], list[FailedPoll]] = {}
+        for poll in await self._failing.get_recent() or ():
+            if owner in (None, poll.owner):
+                groups.setdefault((poll.host, poll.kind), []).append(poll)
+        most = nlargest(_SHOWN, groups.values(), key=lambda polls: (len(polls), polls[0].at))
+        shown = [poll.source_id for polls in most for poll in polls[:_SOURCES_SHOWN]]
+        subjects = await self._store.sources.subjects(shown) if shown else {}
+        # without sources that recovered, or were edited or removed, since they were cached
+        known = {i: one.source for i, one in subjects.items() if one.source.consecutive_failures}
+        found = [self._failure_group(polls, known) for polls in most]
+        return [group for group in found if group.sources], len(groups)
 
-
-async def _subject(store: Store, source_id: str) -> Subject:
-    subject = await store.sources.subject(source_id)
-    if subject is None:
-        raise NotFound(f"there is no source {source_id}")
-    return subject
-
-
-async def _polled_at(store: Store, sources: Sequence[Source]) -> dict[str, datetime | None]:
-    """When sources were really polled; where their state cannot tell, the history does."""
-    known = {source.id: source.last_polled if _shows_polls(source) else None for source in sources}
-    unsure = [source.id for source in sources if not _shows_polls(source)]
-    return known | dict(await store.polls.last_started(unsure)) if unsure else known
-
-
-def _shows_polls(source: Source) -> bool:
-    return (
-        source.last_success_at is not None
-        or source.failing_since is not None
-        or source.consecutive_failures > 0
-    )
-
-
-def _view(
-    source: Source,
-    state: HostState,
-    counts: tuple[Mapping[str, int], Mapping[str, int]],
-    polled_at: datetime | None,
-    now: datetime,
-    policy: Policy,
-) -> SourceView:
-    posts, articles = counts
-    holds = [h for h in (state.hold, source.hold) if h is not None and hold_seconds(h, now) > 0]
-    hold = max(holds, key=lambda hold: hold.until, default=None)
-    next_at = next_poll_at(source, state, now, policy)
-    held_until = now + timedelta(seconds=hold_seconds(hold, now))
-    return SourceView(
-        source=source,
-        health=health_of(source),
-        host=host_of(source),
-        next_poll_at=next_at,
-        delay_seconds=poll_delay(source, policy).total_seconds(),
-        interval_minutes=round(effective_interval(source, policy).total_seconds() / 60),
-        post_count=posts.get(source.id, 0),
-        article_count=articles.get(source.id, 0),
-        hold=hold,
-        held=hold is not None and next_at is not None and held_until >= next_at,
-        polled_at=polled_at,
-    )
+    def _failure_group(
+        self, polls: Sequence[FailedPoll], known: Mapping[str, Source]
+    ) -> FailureGroup:
+        newest, podcasts = polls[0], {poll.podcast_id for poll in polls}
+        lane = f"{X_HOST}/{newest.owner}" if newest.host == X_HOST else newest.host or ""
+        return FailureGroup(
+            newest=newest,
+            count=len(polls),
+            disabled=sum(poll.disabled for poll in polls),
+            podcast_id=podcasts.pop() if len(podcasts) == 1 else None,
+            sources=[known[p.source_id] for p in polls[:_SOURCES_SHOWN] if p.source_id in known],
+            hold=self._service.gates.state(lane).hold,
+        )

@@ -1,10 +1,11 @@
-"""Which entries become posts, and why the others do not (R2, R3, R5, R8, D1-D3)."""
+"""Which entries become posts, and why the others do not (R2, R3, R5, R8, R9, D1-D3)."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from headwater.model import (
     EPOCH,
@@ -15,73 +16,74 @@ from headwater.model import (
     Source,
     SourceType,
     Subject,
+    TextFrom,
     light,
 )
+from headwater.rules.filters import filtered_by, has_filters
 from headwater.rules.policy import Policy
 
-MARK_LENGTH = 32  # hex digits of a hash that are remembered for ever: 16 bytes (D1)
+HASH_PREFIX_LENGTH = 32  # hex digits of a hash that are kept permanently: 16 bytes (D1)
 _MILLISECOND = timedelta(milliseconds=1)
+_MAX_MILLIS = (1 << 48) - 1
 _LINK_LENGTH = 16
 _KEY_LENGTH = 16
+_SUGGESTION_ID_LENGTH = 16
+_TEXT_FROM = {
+    SourceType.RSS: TextFrom.FEED,
+    SourceType.WEBSITE: TextFrom.PAGE,
+    SourceType.TWITTER: TextFrom.X,
+}
 _MAX_SEEN_KEYS = 5000  # of one date; beyond that "later than" is strict again (R2)
 
 
 @light
 class Candidate:
-    """An entry that is new by its date, with what tells whether it was stored before."""
+    """An entry that is new by its date, with the hashes that identify it in the store."""
 
     entry: Entry
     content_hash: str
-    late_key: str | None = None  # new only if this key was never seen (R8)
-    twin_hash: str | None = None  # stored under another body at the same link (R5)
+    late_key: str | None = None  # of a late entry, which is new only if this is unknown (R8)
+    alternate_hash: str | None = None  # of the body it may be stored under at its link (R5)
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
-    """The entries of an answer, parted by their dates."""
+class NewByDate:
+    """The entries of an answer that are new by their dates, and how many are not."""
 
     candidates: tuple[Candidate, ...]
     already_seen: int
     late_keys: tuple[str, ...] = ()  # of all entries, while R8 is on
+    oldest_first: bool = False  # the order of the document (R9)
 
     @property
     def hashes(self) -> tuple[str, ...]:
-        """All hashes whose fate must be known before anything is admitted."""
-        twins = (c.twin_hash for c in self.candidates if c.twin_hash is not None)
-        return (*(c.content_hash for c in self.candidates), *twins)
-
-
-NO_ENTRIES = Sifted((), 0)
+        """All hashes to look up in the store before anything is admitted."""
+        alternates = (c.alternate_hash for c in self.candidates if c.alternate_hash is not None)
+        return (*(c.content_hash for c in self.candidates), *alternates)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was ever stored, as far as an answer is concerned."""
+    """Which hashes and keys of an answer were stored before."""
 
-    marks: frozenset[str] = frozenset()  # of hashes (D1, D5)
-    marks_at_link: frozenset[tuple[str, str]] = frozenset()  # hash and link (R5)
+    hash_prefixes: frozenset[str] = frozenset()  # of hashes (D1, D5)
+    prefixes_at_link: frozenset[tuple[str, str]] = frozenset()  # hash and link (R5)
     late_keys: frozenset[str] = frozenset()  # R8
-
-
-NOTHING = Known()
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The verdict on all entries of an answer."""
+    """Which entries of an answer become posts, and why the others do not."""
 
-    posts: tuple[Post, ...]
+    posts: tuple[Post, ...]  # oldest first (R9)
     skipped: Mapping[SkipReason, int]
-    verdicts: tuple[tuple[Entry, SkipReason | None], ...] = ()  # on the candidates, in their order
+    decisions: tuple[tuple[Entry, SkipReason | None], ...] = ()  # per candidate, in their order
 
 
-_NOTHING_TO_DECIDE = Admission((), {})
-
-
-def sift(source: Source, entries: Sequence[Entry], now: datetime, policy: Policy) -> Sifted:
-    """Part the entries that are new by their dates from those already seen (R2, R8)."""
-    if not entries:
-        return NO_ENTRIES
+def new_by_date(
+    source: Source, entries: Sequence[Entry], now: datetime, policy: Policy
+) -> NewByDate:
+    """Select the entries that are new by their dates (R2, R8)."""
     since = _since(source, now)
     late = late_window(source, policy)
     candidates = []
@@ -89,38 +91,45 @@ def sift(source: Source, entries: Sequence[Entry], now: datetime, policy: Policy
     for index, entry in enumerate(entries):
         if _is_later(entry, since, source, now):
             candidates.append(_candidate(entry))
-        elif late and source.late_keys_kept and _is_late(entry, since, late):
-            candidates.append(_candidate(entry, late_key=keys[index]))
-    return Sifted(tuple(candidates), len(entries) - len(candidates), keys)
+        elif late and source.late_keys_kept and since is not None:
+            date = entry_date(entry)
+            if date is not None and since - date <= late:
+                candidates.append(_candidate(entry, late_key=keys[index]))
+    oldest_first = len(candidates) > 1 and _lists_oldest_first(entries)
+    return NewByDate(tuple(candidates), len(entries) - len(candidates), keys, oldest_first)
 
 
 def admit(
-    subject: Subject, sifted: Sifted, known: Known, now: datetime, policy: Policy
+    subject: Subject, dated: NewByDate, known: Known, now: datetime, policy: Policy
 ) -> Admission:
-    """Decide on every candidate; an entry counts under the first reason that fits (D1-D3)."""
-    if not sifted.candidates and not sifted.already_seen:
-        return _NOTHING_TO_DECIDE
+    """Decide on every candidate; an entry is skipped for the first reason that applies (D1-D3)."""
+    if not dated.candidates and not dated.already_seen:
+        return Admission((), {})  # most polls
     source = subject.source
     oldest = now - article_age(subject.max_article_age_days, policy)
-    born = None if source.first_poll_done or source.include_history else source.created_at
-    skipped = Counter({SkipReason.ALREADY_SEEN: sifted.already_seen})
+    created_at = None if source.first_poll_done or source.include_history else source.created_at
+    skipped = Counter({SkipReason.ALREADY_SEEN: dated.already_seen})
     posts: dict[str, Post] = {}
-    verdicts = []
-    for candidate in sifted.candidates:
-        reason = _skip_reason(candidate, known, posts, oldest, born)
-        verdicts.append((candidate.entry, reason))
+    decisions = []
+    for candidate in dated.candidates:
+        reason = _skip_reason(candidate, known, posts, oldest, created_at)
+        decisions.append((candidate.entry, reason))
         if reason is None:
             posts[candidate.content_hash] = _post(source, candidate, now)
         else:
             skipped[reason] += 1
     counts = {reason: n for reason, n in skipped.items() if n}
-    return Admission(tuple(posts.values()), counts, tuple(verdicts))
+    in_order = posts.values() if dated.oldest_first else reversed(posts.values())
+    by_date = sorted(in_order, key=lambda post: post.published_at or now)
+    if by_date and has_filters(subject):
+        by_date = [replace(post, filtered_by=filtered_by(subject, post)) for post in by_date]
+    return Admission(tuple(by_date), counts, tuple(decisions))
 
 
 def last_seen(
     source: Source, entries: Iterable[Entry], now: datetime
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The latest date up to now, and the keys of the entries that bear it (R2, R3)."""
+    """The latest date up to now, and the keys of the entries with that date (R2, R3)."""
     since = _since(source, now)
     newest, at_newest = since, list[Entry]()
     for entry in entries:
@@ -138,10 +147,10 @@ def last_seen(
     return timestamp(newest), keys if len(keys) <= _MAX_SEEN_KEYS else ()
 
 
-def late_keys_after(source: Source, sifted: Sifted, policy: Policy) -> LateKeys | None:
-    """What shall be remembered of this answer's keys (R8)."""
+def late_keys_after(source: Source, dated: NewByDate, policy: Policy) -> LateKeys | None:
+    """Which entry keys to store after this answer (R8)."""
     if late_window(source, policy):
-        return LateKeys(remember=tuple(dict.fromkeys(sifted.late_keys)))
+        return LateKeys(remember=tuple(dict.fromkeys(dated.late_keys)))
     return LateKeys(forget_all=True) if source.late_keys_kept else None
 
 
@@ -152,7 +161,7 @@ def late_window(source: Source, policy: Policy) -> timedelta:
 
 
 def article_age(own_days: int | None, policy: Policy) -> timedelta:
-    """How old posts and unprocessed articles may grow: the podcast's own limit first (D2)."""
+    """The age limit of posts and unprocessed articles: the podcast's own, else the default (D2)."""
     return timedelta(days=own_days if own_days is not None else policy.max_article_age_days)
 
 
@@ -161,24 +170,34 @@ def content_hash(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()
 
 
-def mark(digest: str) -> str:
-    """The part of a hash that is remembered for ever (D1)."""
-    return digest[:MARK_LENGTH]
+def suggestion_id(source_id: str, kind: str, what: str) -> str:
+    """The id of a suggestion: the same whenever the same is proposed for a source."""
+    return content_hash(f"{source_id} {kind} {what}")[:_SUGGESTION_ID_LENGTH]
 
 
-def link_mark(url: str) -> str:
-    """The short name under which a post's link is remembered (R5)."""
+def entry_hash(entry: Entry) -> str:
+    """The content hash of an entry; that of a page leaves out ignored lines (W4)."""
+    return entry.identity_hash or content_hash(entry.body)
+
+
+def hash_prefix(digest: str) -> str:
+    """The first 16 bytes of a hash, which are kept after its post is deleted (D1)."""
+    return digest[:HASH_PREFIX_LENGTH]
+
+
+def link_key(url: str) -> str:
+    """The shortened hash of a post's link (R5)."""
     return content_hash(url)[:_LINK_LENGTH]
 
 
 def entry_key(entry: Entry) -> str:
-    """What tells an entry from others of its feed: id, else link, else hash (R2)."""
+    """The key of an entry within its feed: a hash of its id, else its link, else its body (R2)."""
     link = entry.url if entry.has_link else None
     return content_hash(entry.id or link or content_hash(entry.body))[:_KEY_LENGTH]
 
 
 def entry_date(entry: Entry) -> datetime | None:
-    """The entry's date in whole milliseconds, as it is stored."""
+    """The entry's date in whole milliseconds, as stored."""
     date = entry.published_at
     if date is None or not date.microsecond % 1000:
         return date
@@ -186,7 +205,7 @@ def entry_date(entry: Entry) -> datetime | None:
 
 
 def timed_id(moment: datetime, *parts: str) -> str:
-    """A UUID that sorts by its moment and follows from its parts, so that rules need no chance."""
+    """A UUID (version 8) that sorts by time and is derived from its parts, without randomness."""
     millis = max((moment - EPOCH) // _MILLISECOND, 0)
     digest = hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).digest()
     raw = bytearray(millis.to_bytes(6, "big") + digest[:10])
@@ -196,13 +215,31 @@ def timed_id(moment: datetime, *parts: str) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def first_id(moment: datetime) -> str:
+    """The lower bound of the timed ids of a time: every id of an earlier time is lower."""
+    millis = min(max((moment - EPOCH) // _MILLISECOND, 0), _MAX_MILLIS)
+    text = millis.to_bytes(6, "big").hex()
+    return f"{text[:8]}-{text[8:]}"
+
+
+def id_with_seq(id_: str, seq: int) -> str:
+    """A timed id with part of its hash replaced by a number: ids of equal times sort by it (R9)."""
+    high, middle, low = seq >> 30 & 0xFFF, seq >> 16 & 0x3FFF, seq & 0xFFFF
+    return f"{id_[:13]}-8{high:03x}-{0x8000 | middle:04x}-{low:04x}{id_[28:]}"
+
+
+def numbered(post: Post, seq: int) -> Post:
+    """The post with its number, which its id contains too (R9)."""
+    return replace(post, id=id_with_seq(post.id, seq), seq=seq)
+
+
 def timestamp(moment: datetime) -> str:
-    """A moment as it is served and kept in `last_seen_id`."""
+    """A timestamp as served and as stored in `last_seen_id`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seen_until(source: Source) -> datetime | None:
-    """The date that `last_seen_id` stands for; X keeps an id there instead (X2)."""
+    """`last_seen_id` as a date; None for X, which stores a tweet id there (X2)."""
     if source.last_seen_id is None or source.type is SourceType.TWITTER:
         return None
     try:
@@ -213,32 +250,35 @@ def seen_until(source: Source) -> datetime | None:
 
 
 def _since(source: Source, now: datetime) -> datetime | None:
-    """The date that entries must pass; one to come is left of a clock that was wrong (R3, O4)."""
+    """The date after which entries are new; a future one is ignored: the clock was wrong (O4)."""
     since = seen_until(source)
     return None if since is not None and since > now else since
+
+
+def _lists_oldest_first(entries: Sequence[Entry]) -> bool:
+    """Whether the dates increase rather than decrease in the order of the document (R9)."""
+    dates = [entry.published_at for entry in entries if entry.published_at is not None]
+    rises = sum(one < following for one, following in pairwise(dates))
+    falls = sum(one > following for one, following in pairwise(dates))
+    return rises > falls
 
 
 def _is_later(entry: Entry, since: datetime | None, source: Source, now: datetime) -> bool:
     date = entry_date(entry)
     if date is None or since is None or date > now or date > since:
         return True
-    at_the_date = date == since and len(source.seen_keys) > 0
-    return at_the_date and entry_key(entry) not in source.seen_keys
-
-
-def _is_late(entry: Entry, since: datetime | None, late: timedelta) -> bool:
-    date = entry_date(entry)
-    return date is not None and since is not None and since - date <= late
+    has_keys = date == since and len(source.seen_keys) > 0
+    return has_keys and entry_key(entry) not in source.seen_keys
 
 
 def _candidate(entry: Entry, late_key: str | None = None) -> Candidate:
-    twin = None
+    alternate = None
     if entry.plain_body is not None:
-        twin = content_hash(entry.plain_body)
+        alternate = content_hash(entry.plain_body)
     elif entry.published_at is None and entry.title:
-        # stored with its title in front while the feed held another with the same body
-        twin = content_hash(f"{entry.title} {entry.body}")
-    return Candidate(entry, content_hash(entry.body), late_key, twin)
+        # it is stored as title + body if the feed then had another entry with the same body
+        alternate = content_hash(f"{entry.title} {entry.body}")
+    return Candidate(entry, entry_hash(entry), late_key, alternate)
 
 
 def _skip_reason(
@@ -246,34 +286,36 @@ def _skip_reason(
     known: Known,
     admitted: Mapping[str, Post],
     oldest: datetime,
-    born: datetime | None,
+    created_at: datetime | None,
 ) -> SkipReason | None:
     entry = candidate.entry
     if candidate.late_key is not None and candidate.late_key in known.late_keys:
         return SkipReason.ALREADY_SEEN
     if _is_duplicate(candidate, known, admitted):
         return SkipReason.DUPLICATE
-    if entry.published_at is not None and entry.published_at < oldest:
+    date = entry.published_at
+    if date is not None and date < oldest:
         return SkipReason.TOO_OLD
-    if born is not None and entry.published_at is not None and entry.published_at < born:
+    if created_at is not None and date is not None and date < created_at:
         return SkipReason.BEFORE_CREATION
     return SkipReason.EMPTY if not entry.body else None
 
 
 def _is_duplicate(candidate: Candidate, known: Known, admitted: Mapping[str, Post]) -> bool:
-    if candidate.content_hash in admitted or mark(candidate.content_hash) in known.marks:
+    digest, alternate, url = candidate.content_hash, candidate.alternate_hash, candidate.entry.url
+    if digest in admitted or hash_prefix(digest) in known.hash_prefixes:
         return True
-    if candidate.twin_hash is None or candidate.entry.url is None:
+    if alternate is None or url is None:
         return False
-    return (mark(candidate.twin_hash), link_mark(candidate.entry.url)) in known.marks_at_link
+    return (hash_prefix(alternate), link_key(url)) in known.prefixes_at_link
 
 
 def _post(source: Source, candidate: Candidate, now: datetime) -> Post:
     entry = candidate.entry
     date = entry_date(entry)
-    shown_at = now if date is None or date > now else date
+    sort_at = now if date is None or date > now else date
     return Post(
-        id=timed_id(shown_at, source.id, candidate.content_hash),
+        id=timed_id(sort_at, source.id, candidate.content_hash),
         source_id=source.id,
         title=entry.title,
         body=entry.body,
@@ -282,4 +324,13 @@ def _post(source: Source, candidate: Candidate, now: datetime) -> Post:
         author=entry.author,
         content_hash=candidate.content_hash,
         created_at=now,
+        markdown=entry.markdown,
+        enclosures=entry.enclosures,
+        categories=entry.categories,
+        language=entry.language,
+        image_url=entry.image_url,
+        completeness=entry.completeness,
+        text_from=_TEXT_FROM[source.type],
+        page_text=entry.page_text,
+        conversation_id=entry.conversation_id,
     )

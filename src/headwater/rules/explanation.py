@@ -1,25 +1,24 @@
-"""Why a source is polled when it is: the steps from its interval to its lane's next turn."""
+"""Explains when a source is polled next: the steps from its interval to its lane."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
-from headwater.model import HostState, Source
+from headwater.model import HostState, Source, SourceType
+from headwater.rules.moves import MIN_POLLS, MIN_TIME
 from headwater.rules.policy import Policy
-from headwater.rules.politeness import (
-    delay_origin,
-    hold_seconds,
-    host_free_at,
-    host_of,
-    poll_delay,
-)
-from headwater.rules.schedule import backoff_cap, due_at, effective_interval
+from headwater.rules.politeness import delay_origin, hold_seconds, host_free_at, host_of, poll_delay
+from headwater.rules.schedule import backoff_cap, due_at, effective_interval, probation_at
+from headwater.rules.url_secrets import masked
+from headwater.source_settings import FullText
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One reason on the way to the next poll."""
+class ExplanationStep:
+    """One rule or state that decides when the next poll is."""
 
     what: str
     detail: str
@@ -31,19 +30,19 @@ class Explanation:
     """When a source will be polled next, and why."""
 
     next_poll_at: datetime | None
-    steps: tuple[Step, ...]
+    steps: tuple[ExplanationStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LaneNow:
-    """How things stand in a source's lane while a service runs; no table tells."""
+    """The live state of a source's lane, known only to a running service."""
 
-    ahead: int | None = None  # how many wait before the source; None: it does not wait
-    seconds_before: float = 0.0  # the delays of those
+    ahead: int | None = None  # sources queued before this one; None: it is not queued
+    seconds_before: float = 0.0  # their delays in total
     in_flight: bool = False  # some source of the lane is being polled
     polling: bool = False  # and it is this one
     paused: bool = False  # the scheduler is switched off (G2)
-    outage: str | None = None  # the kind of the outage that lasts (O2, O3)
+    outage: str | None = None  # the kind of the current outage (O2, O3)
 
 
 def next_poll_at(
@@ -57,8 +56,7 @@ def next_poll_at(
         due = now
     free = host_free_at(state, now)
     own_hold = now + timedelta(seconds=hold_seconds(source.hold, now))
-    waits = [moment for moment in (free, own_hold) if moment > now]
-    return max([due, *waits])
+    return max([due, *(moment for moment in (free, own_hold) if moment > now)])
 
 
 def explain(
@@ -70,123 +68,156 @@ def explain(
     polled: bool = True,
     key_advice: str | None = None,
     lane: LaneNow | None = None,
+    pages_pending: int = 0,
+    storm_kind: str | None = None,
+    search: tuple[datetime, str | None] | None = None,
 ) -> Explanation:
     """The next poll of a source, step by step.
 
-    `polled`: whether it ever was, since first contact invents a last poll (P6).
-    `key_advice`: how to give its owner the API key that it lacks (X1).
-    `lane`: how its lane stands, where a service runs.
+    `polled`: whether it was ever polled; first contact stores a synthetic `last_polled` (P6).
+    `key_advice`: how to add the API key that its owner lacks (X1).
+    `lane`: the live state of its lane, where a service runs.
+    `pages_pending`: how many pages of its new posts are still to be read (T4).
+    `storm_kind`: the failure of a storm of its host that lasts (Y6).
+    `search`: when the last search for a lost feed began, and what came of it; None: it runs (Y5).
     """
-    steps = _schedule_steps(source, policy, polled=polled)
+    steps = [*_schedule_steps(source, policy, polled=polled)]
     if key_advice is not None:
-        steps.append(Step("API key", f"none; {key_advice}"))
+        steps.append(ExplanationStep("API key", f"none; {key_advice}"))
+    if storm_kind is not None and source.consecutive_failures:
+        text = (
+            f"many sources of the host fail in the same way ({storm_kind}): that is the host's "
+            "fault and disables no source, until a poll of the host succeeds"
+        )
+        steps.append(ExplanationStep("failure storm", text))
     steps += _lane_steps(source, state, now, policy)
-    if lane is None:
-        return Explanation(next_poll_at(source, state, now, policy), tuple(steps))
+    steps += _page_steps(source, pages_pending)
+    steps += _address_steps(source, search)
     next_at = next_poll_at(source, state, now, policy)
+    if lane is None:
+        return Explanation(next_at, tuple(steps))
     if next_at is not None and lane.ahead is not None:
         next_at = max(next_at, now) + timedelta(seconds=lane.seconds_before)
     steps += _steps_now(lane, next_at)
-    by_hand = source.requested_at is not None or lane.polling
-    waits_for_better_times = (lane.paused or lane.outage is not None) and not by_hand
-    return Explanation(None if waits_for_better_times else next_at, tuple(steps))
+    manual = source.requested_at is not None or lane.polling
+    is_suspended = (lane.paused or lane.outage is not None) and not manual
+    return Explanation(None if is_suspended else next_at, tuple(steps))
 
 
 def span(seconds: float) -> str:
     """A length of time in its two largest units, rounded down: `3 h`, `2 min 5 s`."""
     left = max(int(seconds), 0)
-    for index, (size, unit) in enumerate(_UNITS):
-        if left >= size or size == 1:
-            count, rest = divmod(left, size)
-            if count < 10 and index + 1 < len(_UNITS):
-                smaller, name = _UNITS[index + 1]
-                if rest >= smaller:
-                    return f"{count} {unit} {rest // smaller} {name}"
-            return f"{count} {unit}"
-    return "0 s"
+    for (size, unit), (smaller, name) in pairwise(_UNITS):
+        count, rest = divmod(left, size)
+        if count:
+            part = f" {rest // smaller} {name}" if count < 10 and rest >= smaller else ""
+            return f"{count} {unit}{part}"
+    return f"{left} s"
 
 
-def _schedule_steps(source: Source, policy: Policy, *, polled: bool) -> list[Step]:
-    requested = []
+def _schedule_steps(source: Source, policy: Policy, *, polled: bool) -> Iterator[ExplanationStep]:
+    own, last = timedelta(minutes=source.poll_interval_minutes), source.last_polled
+    if source.enabled:
+        yield ExplanationStep("interval", f"every {_interval_text(own)}")
+    else:
+        reason = source.disabled_reason or "disabled by a user"
+        yield ExplanationStep("disabled", f"{reason}; `headwater enable` starts it again")
+        if policy.probation and (attempt := probation_at(source)) is not None:
+            yield ExplanationStep("probation", "it is tried again; a success enables it", attempt)
     if source.requested_at is not None:
-        requested.append(Step("requested", "somebody asked for a poll", source.requested_at))
+        yield ExplanationStep("requested", "a poll was requested", source.requested_at)
     if not source.enabled:
-        reason = source.disabled_reason or "switched off by a person"
-        return [Step("disabled", f"{reason}; `headwater enable` starts it again"), *requested]
-    own = timedelta(minutes=source.poll_interval_minutes)
-    steps = [Step("interval", f"every {_told(own)}"), *requested]
-    if source.last_polled is None:
-        steps.append(Step("first contact", "the next tick spreads first polls over one interval"))
-        return steps
+        return
+    if last is None:
+        text = "the next tick spreads first polls over one interval"
+        yield ExplanationStep("first contact", text)
+        return
     interval = effective_interval(source, policy)
-    due = source.last_polled + interval
     if not polled:
-        counted = "counted as if polled then, so that first polls spread over one interval"
-        steps.append(Step("first contact", counted, source.last_polled))
-        return [*steps, Step("due", "first contact plus the interval", due)]
-    steps.append(Step("last polled", "its newest poll", source.last_polled))
-    if source.consecutive_failures > 0:
-        steps.append(_backoff_step(source, own, interval, backoff_cap(source, policy)))
-    return [
-        *steps,
-        Step("due", "last polled plus the effective interval; the next tick takes it up", due),
-    ]
-
-
-def _backoff_step(source: Source, own: timedelta, interval: timedelta, cap: timedelta) -> Step:
+        text = "treated as polled then, so that first polls are spread over one interval"
+        yield ExplanationStep("first contact", text, last)
+        yield ExplanationStep("due", "first contact plus the interval", last + interval)
+        return
+    yield ExplanationStep("last polled", "its newest poll", last)
     failures = source.consecutive_failures
-    told = (
-        f"failed once: {_told(own)} doubled"
-        if failures == 1
-        else f"failed {failures} times in a row: {_told(own)} doubled each time"
-    )
-    return Step("backoff", f"{told} is {_told(interval)}, at most {_told(cap)}")
+    if failures > 0:
+        times = "once" if failures == 1 else f"{failures} times in a row"
+        doubled = f"{_interval_text(own)} doubled{' each time' if failures > 1 else ''}"
+        most = _interval_text(backoff_cap(source, policy))
+        text = f"failed {times}: {doubled} is {_interval_text(interval)}, at most {most}"
+        yield ExplanationStep("backoff", text)
+    text = "last polled plus the effective interval; the next tick queues it"
+    yield ExplanationStep("due", text, last + interval)
 
 
-def _lane_steps(source: Source, state: HostState, now: datetime, policy: Policy) -> list[Step]:
-    steps = [
-        Step("hold", hold.reason, hold.until)
-        for hold in (state.hold, source.hold)
-        if hold is not None and hold_seconds(hold, now) > 0
-    ]
+def _lane_steps(
+    source: Source, state: HostState, now: datetime, policy: Policy
+) -> Iterator[ExplanationStep]:
+    for hold in (state.hold, source.hold):
+        if hold is not None and hold_seconds(hold, now) > 0:
+            yield ExplanationStep("hold", hold.reason, hold.until)
     if state.next_allowed_at is not None and state.next_allowed_at > now:
-        steps.append(Step("next allowed", "the lane's delay", state.next_allowed_at))
+        yield ExplanationStep("next allowed", "the lane's delay", state.next_allowed_at)
     delay = poll_delay(source, policy).total_seconds()
     host = host_of(source) or "no host: the null lane"
     origin = delay_origin(source, policy)
-    return [*steps, Step("lane", f"{host}, {delay:g} s between polls ({origin})")]
+    yield ExplanationStep("lane", f"{host}, {delay:g} s between polls ({origin})")
 
 
-def _steps_now(lane: LaneNow, next_at: datetime | None) -> list[Step]:
-    steps = []
+def _page_steps(source: Source, pending: int) -> Iterator[ExplanationStep]:
+    if source.full_text is FullText.OFF or source.type is not SourceType.RSS:
+        return
+    text = "the pages of new posts are read in the lanes of their hosts, after polls"
+    counted = {0: "none is pending", 1: "1 is pending"}.get(pending, f"{pending:,} are pending")
+    waits = "" if source.enabled or not pending else " until the source is enabled"
+    yield ExplanationStep("full text", f"{text}; {counted}{waits}")
+
+
+def _address_steps(
+    source: Source, search: tuple[datetime, str | None] | None
+) -> Iterator[ExplanationStep]:
+    """What is known about other URLs of the source (Y4, Y5)."""
+    redirect = source.redirect
+    if redirect is not None and redirect.polls:
+        times = "once" if redirect.polls == 1 else f"by {redirect.polls:,} polls"
+        text = f"a permanent redirect to {masked(redirect.url)} was followed {times}"
+        after = f"it is suggested after {MIN_POLLS} polls over {MIN_TIME.days} days"
+        yield ExplanationStep(
+            "redirect", text if redirect.is_suggested else f"{text}; {after}", redirect.since
+        )
+    if search is not None and (source.consecutive_failures or not source.enabled):
+        began_at, result = search
+        text = "its site is being searched for another feed" if result is None else result
+        yield ExplanationStep("feed search", text, began_at)
+
+
+def _steps_now(lane: LaneNow, next_at: datetime | None) -> Iterator[ExplanationStep]:
     if lane.polling:
-        steps.append(Step("in flight", "it is being polled right now"))
+        yield ExplanationStep("in flight", "it is being polled right now")
     elif lane.ahead is not None:
-        steps.append(Step("lane position", _position(lane), next_at if lane.ahead else None))
+        yield ExplanationStep("lane position", _position(lane), next_at if lane.ahead else None)
     elif lane.in_flight:
-        steps.append(Step("lane position", "another source of the lane is being polled right now"))
+        text = "another source of the lane is being polled right now"
+        yield ExplanationStep("lane position", text)
     if lane.paused:
-        told = "the scheduler is switched off; only what is asked for by hand is polled"
-        steps.append(Step("paused", told))
+        yield ExplanationStep("paused", "the scheduler is paused; only manual polls run")
     if lane.outage is not None:
-        probes = "only probes and what is asked for by hand are polled"
-        steps.append(Step("outage", f"this machine seems cut off ({lane.outage}); {probes}"))
-    return steps
+        text = f"this machine seems to be offline ({lane.outage}); only probes and manual polls run"
+        yield ExplanationStep("outage", text)
 
 
 def _position(lane: LaneNow) -> str:
-    told = {0: "next in its lane", 1: "1 source waits before it"}.get(
-        lane.ahead or 0, f"{lane.ahead} sources wait before it"
-    )
+    texts = {0: "next in its lane", 1: "1 source waits before it"}
+    text = texts.get(lane.ahead or 0, f"{lane.ahead} sources wait before it")
     if lane.in_flight:
-        told = f"{told}, one is being polled right now"
+        text = f"{text}, one is being polled right now"
     waits = lane.ahead and lane.seconds_before >= 1
-    return f"{told}; their delays take {span(lane.seconds_before)}" if waits else told
+    return f"{text}; their delays take {span(lane.seconds_before)}" if waits else text
 
 
-def _told(length: timedelta) -> str:
-    """An interval, to the minute: nobody is to read 16 h for 1,000 minutes."""
+def _interval_text(length: timedelta) -> str:
+    """An interval to the minute: 1,000 minutes are 16 h 40 min, not 16 h."""
     minutes = int(length.total_seconds()) // 60
     parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "min"))
-    told = " ".join(f"{count} {unit}" for count, unit in parts if count)
-    return told or span(length.total_seconds())
+    text = " ".join(f"{count} {unit}" for count, unit in parts if count)
+    return text or span(length.total_seconds())

@@ -1,4 +1,4 @@
-"""The state of a source at a glance."""
+"""Health: a source's state in one word."""
 
 from headwater.model import Health, Source
 

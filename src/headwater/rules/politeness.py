@@ -7,7 +7,8 @@ from headwater.rules.policy import Policy
 from headwater.rules.urls import url_host
 
 X_HOST = "x.com"
-SOON_SECONDS = 1.0  # a host that is free so soon is waited for, with everybody else kept away
+HOLD_WITHOUT_RETRY_AFTER_SECONDS = 600.0  # of a host that responds 429 without it (P9)
+SOON_SECONDS = 1.0  # a process waits this long for a host while it holds the host's lock
 
 
 def host_of(source: Source) -> str | None:
@@ -21,7 +22,7 @@ def lane_of(source: Source, user_id: str) -> str | None:
 
 
 def lane_name(type_: SourceType, host: str | None, user_id: str) -> str | None:
-    """The formula behind `lane_of`."""
+    """A lane's name from its parts, as `lane_of` computes it."""
     return f"{X_HOST}/{user_id}" if type_ is SourceType.TWITTER else host
 
 
@@ -40,17 +41,18 @@ def delay_seconds(own: float | None, type_: SourceType, host: str | None, policy
     """The first delay that is set, an explicit 0 included (P2); the null lane has none (P4)."""
     if host is None and type_ is not SourceType.TWITTER:
         return 0.0
-    choices = (own, policy.host_delay_seconds(host), policy.type_delay_seconds.get(type_))
-    return float(next((s for s in choices if s is not None), 0))
+    if own is None:
+        own = policy.host_delay_seconds(host)
+    return float(policy.type_delay_seconds.get(type_, 0) if own is None else own)
 
 
 def delay_origin(source: Source, policy: Policy) -> str:
-    """Where a source's delay comes from, for people."""
+    """Where a source's delay comes from, as text for users."""
     return origin_of_delay(source.poll_delay_seconds, source.type, host_of(source), policy)
 
 
 def origin_of_delay(own: float | None, type_: SourceType, host: str | None, policy: Policy) -> str:
-    """Which of its choices `delay_seconds` took, for people."""
+    """Which setting `delay_seconds` used, as text for users."""
     if host is None:
         return "the null lane has none"
     if own is not None:
@@ -62,13 +64,8 @@ def origin_of_delay(own: float | None, type_: SourceType, host: str | None, poli
     return "the default"
 
 
-def passing_delay(host: str, source: Source, policy: Policy) -> timedelta:
-    """The pause of another host's lane after a redirect led a source's poll there (P3)."""
-    return timedelta(seconds=delay_seconds(None, source.type, host, policy))
-
-
 def wait_seconds(until: datetime | None, set_at: datetime | None, now: datetime) -> float:
-    """How long to wait for a moment that was set at another; a clock set back adds nothing (O4)."""
+    """Seconds until a stored time; setting the clock back does not lengthen the wait (O4)."""
     if until is None:
         return 0.0
     left = until - now
@@ -78,11 +75,23 @@ def wait_seconds(until: datetime | None, set_at: datetime | None, now: datetime)
 
 
 def hold_seconds(hold: Hold | None, now: datetime) -> float:
-    """How long a hold still lasts."""
+    """Seconds until a hold ends."""
     return 0.0 if hold is None else wait_seconds(hold.until, hold.set_at, now)
 
 
+def visit_wait_seconds(
+    state: HostState, now: datetime, *, own_until: datetime | None = None
+) -> float:
+    """How long a lane must still be left alone (P3, P9).
+
+    `own_until`: end of a delay that the same visit caused and need not wait for.
+    """
+    held = hold_seconds(state.hold, now)
+    if state.next_allowed_at == own_until:
+        return held
+    return max(held, wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now))
+
+
 def host_free_at(state: HostState, now: datetime) -> datetime:
-    """The moment from which a lane may send its next request (P3, P9)."""
-    wait = wait_seconds(state.next_allowed_at, state.next_allowed_set_at, now)
-    return now + timedelta(seconds=max(wait, hold_seconds(state.hold, now)))
+    """When a lane may send its next request (P3, P9)."""
+    return now + timedelta(seconds=visit_wait_seconds(state, now))

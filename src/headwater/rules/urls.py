@@ -1,4 +1,4 @@
-"""One parse of a URL: what the lane, the address guard and the connection all go by (P1, N4)."""
+"""URL parsing: one parse used by the lane, the address guard and the connection (P1, N4)."""
 
 import ipaddress
 import re
@@ -16,18 +16,13 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_LOGIN_PATH = re.compile(r"(?:^|[/._-])(?:log-?in|sign-?in|sign_in|sso|auth)(?:$|[/._-])", re.I)
 _SAFE = "/?:@!$&'()*+,;=-._~%[]|"
-# also of a URL inside a query, plain or quoted, as bridges and proxies take it
-_USER_INFO = re.compile(r"((?:^|:)//)[^/?#]*@")
-_ENCODED_USER_INFO = re.compile(r"(?i)(%3a%2f%2f)(?:(?!%2f|%3f|%23)[^/?#&])*%40")
-_SECRET_NAME = re.compile(
-    r"(?i)(key|token|secret|pass|pwd|auth|sig|session|credential|^sid$|^code$|^hash$|^p$)"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class WebUrl:
-    """An http(s) URL taken apart; the host is normalised as P1 says."""
+    """A parsed http(s) URL with a normalised host (P1)."""
 
     scheme: str
     host: str
@@ -38,14 +33,23 @@ class WebUrl:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """Scheme, host and port: whom credentials were given for (N6)."""
+        """Scheme, host and port, which credentials are bound to (N6)."""
         return self.scheme, self.host, self.port
 
     @property
     def netloc(self) -> str:
-        """The host as it stands in a URL and in the Host header, with a port that is not usual."""
+        """The host as in a URL and the Host header, with the port unless it is the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def with_credentials(self) -> str:
+        """The URL with its credentials, if it has any."""
+        if self.username is None:
+            return str(self)
+        parts = (self.username, *(() if self.password is None else (self.password,)))
+        user_info = ":".join(quote(part, safe="") for part in parts)
+        return f"{self.scheme}://{user_info}@{self.netloc}{self.target}"
 
     def __str__(self) -> str:
         """The URL without its credentials."""
@@ -53,14 +57,14 @@ class WebUrl:
 
 
 def parse_url(url: str) -> WebUrl:
-    """Take an absolute http(s) URL apart, or say in one line why it cannot be visited (N2)."""
+    """Parse an absolute http(s) URL; BadUrl states why it cannot be visited (N2)."""
     url = url.strip()
     if len(url) > MAX_URL_LENGTH:
         raise BadUrl(f"the URL is longer than {MAX_URL_LENGTH} characters", field="url")
     if _FORBIDDEN.search(url.partition("?")[0]):
-        raise BadUrl("the URL has a space, backslash or control character in it", field="url")
+        raise BadUrl("the URL contains a space, backslash or control character", field="url")
     if _SURROGATE.search(url):
-        raise BadUrl("the URL has half a character in it", field="url")
+        raise BadUrl("the URL contains an invalid character (a lone surrogate)", field="url")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -83,7 +87,7 @@ def parse_url(url: str) -> WebUrl:
         username=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),
     )
-    if len(str(parsed)) > MAX_URL_LENGTH:  # what is quoted has grown
+    if len(str(parsed)) > MAX_URL_LENGTH:  # percent-encoding made it longer
         raise BadUrl(f"the URL is longer than {MAX_URL_LENGTH} characters", field="url")
     return parsed
 
@@ -96,6 +100,11 @@ def follow(base: WebUrl, location: str) -> WebUrl:
     return target
 
 
+def is_login_url(url: str) -> bool:
+    """Whether the path of a URL is usual for pages that ask for a login."""
+    return _LOGIN_PATH.search(urlsplit(url).path) is not None
+
+
 def normal_host(host: str) -> str:
     """Lower case, IDNA A-label, no trailing dot, canonical form of IP addresses (P1)."""
     if ":" in host:
@@ -106,7 +115,7 @@ def normal_host(host: str) -> str:
         raise BadUrl(f"the host {host!r} is not a valid name", field="url") from error
     name = unquote(ascii_host).lower()
     name = name[:-1] if name.endswith(".") else name
-    if _ends_in_number(name):
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):
         return _ipv4(name)
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         raise BadUrl(f"the host {host!r} is not a valid name", field="url")
@@ -122,10 +131,10 @@ def url_host(url: str) -> str | None:
         return None
 
 
-def plain_spelling(url: str) -> str:
-    """The URL as most people would write it, to tell whether two are the same.
+def normalised_url(url: str) -> str:
+    """The URL in a normal form, to compare URLs for duplicates.
 
-    Scheme and host in lower case, no port that goes without saying, no fragment.
+    Scheme and host in lower case, no default port, no fragment.
     """
     try:
         parts = urlsplit(url.strip())
@@ -141,31 +150,8 @@ def plain_spelling(url: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Whether a normalised host is a bare address rather than a name."""
+    """Whether a normalised host is an IP address rather than a name."""
     return ":" in host or host.replace(".", "").isdigit()
-
-
-def masked(url: str) -> str:
-    """The URL as it may be shown: no user-info, no secret-looking query values (U6)."""
-    without_values = _mask_query(url)
-    return _ENCODED_USER_INFO.sub(r"\1", _USER_INFO.sub(r"\1", without_values))
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether the value of a query parameter of this name looks like a secret (U6)."""
-    return _SECRET_NAME.search(name) is not None
-
-
-def _mask_query(url: str) -> str:
-    head, mark, query = url.partition("?")
-    if not mark:
-        return url
-    return head + mark + "&".join(_mask_pair(pair) for pair in query.split("&"))
-
-
-def _mask_pair(pair: str) -> str:
-    name, equals, value = pair.partition("=")
-    return f"{name}=***" if equals and value and is_secret_name(name) else pair
 
 
 def _target(path: str, query: str) -> str:
@@ -175,17 +161,19 @@ def _target(path: str, query: str) -> str:
 
 def _ipv6(host: str) -> str:
     try:
-        return str(ipaddress.IPv6Address(host.partition("%")[0]))
+        address = ipaddress.IPv6Address(host.partition("%")[0])
     except ValueError as error:
         raise BadUrl(f"{host!r} is not an IPv6 address", field="url") from error
-
-
-def _ends_in_number(name: str) -> bool:
-    return _NUMBER.fullmatch(name.rpartition(".")[2]) is not None
+    if address.ipv4_mapped is None:
+        return str(address)
+    # str() of a mapped address is hexadecimal up to Python 3.12 and dotted from 3.13 on; stored
+    # hosts and lanes are hexadecimal
+    high, low = divmod(int(address.ipv4_mapped), 1 << 16)
+    return f"::ffff:{high:x}:{low:x}"
 
 
 def _ipv4(name: str) -> str:
-    """Read an address in any spelling a C library would take: octal, hexadecimal, short (N4)."""
+    """Parse an IPv4 address in any form C libraries accept: octal, hexadecimal, short (N4)."""
     labels = name.split(".")
     if len(labels) > 4 or not all(_NUMBER.fullmatch(label) for label in labels):
         raise BadUrl(f"{name!r} is not an IPv4 address", field="url")
@@ -202,4 +190,4 @@ def _number(label: str) -> int:
             return int(label[2:] or "0", 16)
         return int(label, 8) if label[0] == "0" and len(label) > 1 else int(label, 10)
     except ValueError as error:
-        raise BadUrl(f"{label!r} is no number of an IPv4 address", field="url") from error
+        raise BadUrl(f"{label!r} is not a number in an IPv4 address", field="url") from error

@@ -1,4 +1,4 @@
-"""Reads a configuration file: safe YAML, every key once, everything under `app`."""
+"""Reads a configuration file: safe YAML, no duplicate keys, everything under `app`."""
 
 import json
 from collections.abc import Hashable
@@ -11,21 +11,21 @@ from headwater.errors import ConfigError
 
 MAX_FILE_BYTES = 1_048_576
 _MERGE = "tag:yaml.org,2002:merge"
-# what the library raises where a tag does not fit its value: `!!float ""`, `!!bool maybe`
-_UNPREPARED = (AttributeError, LookupError, TypeError)
+# raised by PyYAML where a tag does not fit its value: `!!float ""`, `!!bool maybe`
+_TAG_ERRORS = (AttributeError, LookupError, TypeError)
 
 
 def read_config_file(path: Path, name: str) -> object:
-    """What stands under `app`, or None where the file says nothing; `name` is for errors."""
+    """The tree under `app`, or None for an empty file; `name` is used in errors."""
     tree = _parsed(_text(path, name), name)
     if tree is None:
         return None
     if not isinstance(tree, dict) or "app" not in tree:
-        raise ConfigError(f"{name}: all settings stand under the key app, which is missing")
+        raise ConfigError(f"{name}: all settings belong under the key app, which is missing")
     for key in tree:
         if key != "app":
             shown = json.dumps(str(key)[:60])
-            raise ConfigError(f"{name}: unknown key {shown}; all settings stand under app")
+            raise ConfigError(f"{name}: unknown key {shown}; all settings belong under app")
     return tree["app"]
 
 
@@ -34,7 +34,7 @@ def _text(path: Path, name: str) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{name}: there is no such file") from None
+        raise ConfigError(f"{name}: no such file") from None
     except OSError as error:
         raise ConfigError(f"{name}: cannot be read: {error.strerror}") from error
     if len(data) > MAX_FILE_BYTES:
@@ -47,14 +47,14 @@ def _text(path: Path, name: str) -> str:
 
 def _parsed(text: str, name: str) -> Any:
     try:
-        return yaml.load(text, Loader=_OnceLoader)  # noqa: S506 - a stricter SafeLoader
+        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a stricter SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{name}{line}: {_one_line(error.problem or 'not YAML')}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{name}: not YAML: {_one_line(str(error))}") from None
-    except _UNPREPARED:
+    except _TAG_ERRORS:
         raise ConfigError(f"{name}: not YAML: a value does not fit the tag before it") from None
 
 
@@ -62,11 +62,11 @@ def _one_line(text: str) -> str:
     return json.dumps(" ".join(text.split())[:200], ensure_ascii=True)[1:-1].replace('\\"', '"')
 
 
-class _OnceLoader(yaml.SafeLoader):
-    """Safe YAML in which a key that is there twice is an error, not a riddle."""
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A SafeLoader that rejects duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Build a mapping after a look at its keys as they are written."""
+        """Build a mapping after checking its keys."""
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
             if key_node.tag == _MERGE:

@@ -1,1 +1,1 @@
-"""The real engine on a virtual clock, a virtual web and a store in memory, from one seed."""
+"""Simulation: the real engine on a virtual clock, web and in-memory store, from a seed."""

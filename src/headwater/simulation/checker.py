@@ -1,216 +1,236 @@
-"""Checker: watches the virtual web and what is stored, and holds both against the specification.
+"""Checker: compares requests and stored state with the specification.
 
-It knows the engine from outside only: when hosts are asked, and what becomes of sources.
+It sees the engine only from outside: its requests to hosts and its writes to the store.
 """
 
-from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from headwater.clock import Clock
-from headwater.model import Outcome, Source
-from headwater.rules.policy import HoldScope, Policy
-from headwater.simulation.books import Books
-from headwater.simulation.hosts import Truth
-from headwater.simulation.ledger import Account, Spot, account_of, passing_delay
-from headwater.simulation.machine import Machine
-from headwater.simulation.tally import Tally
-from headwater.simulation.trail import Trail, Violation, told_at
-from headwater.simulation.waiting import Waiting
+from headwater.rules.policy import Policy
+from headwater.simulation.checker_state import (
+    CheckerState,
+    LaneRecord,
+    SourceRecord,
+    VisitAnswer,
+    redirect_delay,
+)
+from headwater.simulation.event_trail import TrailStep, format_time
+from headwater.simulation.incident_checks import IncidentChecks
+from headwater.simulation.move_checks import MoveChecks
+from headwater.simulation.page_checks import PageChecks
+from headwater.simulation.shared_checks import SharedChecks
+from headwater.simulation.state_checks import StateChecks
+from headwater.simulation.storm_checks import StormChecks
+from headwater.simulation.virtual_hosts import VisitResult
+from headwater.simulation.wait_checks import WaitChecks
 
-TOLERANCE = 0.005  # seconds: stored moments are whole milliseconds
+TOLERANCE = 0.005  # seconds: stored times are whole milliseconds
+_UNRESOLVED = frozenset({"DNS", "unresolved", "unexpected"})  # no name had an address
 
-_SILENT = frozenset({"DNS", "unresolved", "unexpected"})  # after these no name had an address
 
-
-class Checker:
-    """All rules that must hold at every step; the first that does not ends the story."""
+class Checker(CheckerState):
+    """Checks all rules at every step."""
 
     def __init__(self, clock: Clock, policy: Policy, *, tick_seconds: float, slots: int) -> None:
-        self.clock = clock
-        self._policy = policy
-        self.trail = Trail(clock)
-        self.machine = Machine(slots)
-        self.accounts: dict[str, Account] = {}
-        self.spots: dict[str, Spot] = {}
-        self.violation: Violation | None = None
-        self.on_broken: Callable[[], None] = lambda: None
-        self.polls = 0
-        self.digest = 0  # of all that was asked, and when
-        self._books = Books(self.accounts, self.machine, clock, self.broken)
-        self.tally = Tally()
-        self._waiting = Waiting(self, tick_seconds)
+        super().__init__(clock, policy, slots)
+        self.digest = 0  # of all polls and their times
+        self._wait_checks = WaitChecks(self, tick_seconds)
+        self._page_checks = PageChecks(self)
+        self._shared_checks = SharedChecks(self, tick_seconds)
+        self.move_checks = MoveChecks(self)
+        self._storm_checks = StormChecks(self)
+        self.incident_checks = IncidentChecks(self, self._storm_checks, tick_seconds)
+        self.state_checks = StateChecks(
+            self,
+            self._page_checks,
+            self._shared_checks,
+            self.move_checks,
+            self._storm_checks,
+            self.incident_checks,
+        )
 
-    def expect(self, sources: Iterable[tuple[Source, str]]) -> None:
-        """Open an account for every source, given with its lane."""
-        for source, lane in sources:
-            account = self.accounts[source.id] = account_of(source, self._policy, lane)
-            account.number, account.type = len(self.accounts), source.type
-            spot = self.spot(lane)
-            spot.most_delay = max(spot.most_delay, account.delay)
+    # requests, as reported by VirtualWeb
 
-    def spot(self, host: str) -> Spot:
-        """What is known of a host."""
-        found = self.spots.get(host)
-        if found is None:
-            found = self.spots[host] = Spot(host)
-        return found
-
-    # what the web sees
-
-    def began(self, host: str, source_id: str, *, passing: bool) -> None:
-        """A host is being asked."""
-        at, now, account = self.clock.monotonic(), self.clock.now(), self.accounts[source_id]
-        spot = self.spots.get(host) or self.spot(host)
-        spot.steps.append((at, now, "passing for" if passing else "asked for", source_id, ""))
-        if not self.machine.up:
-            self.broken("S8", host, source_id, "a request was sent after the end")
-        if spot.guest is not None:
-            told = f"{host} is asked for {source_id} while it still answers {spot.guest}"
-            self.broken("P1", host, source_id, told)
+    def request_started(
+        self, host: str, source_id: str, *, redirected: bool, page: str | None = None
+    ) -> None:
+        """Check that the host may be asked now, and count the request; `page`: its URL (T4)."""
+        at, now, record = self.clock.monotonic(), self.clock.now(), self.sources[source_id]
+        lane = self.lane(host)
+        what = "redirected for" if redirected else "asked for"
+        lane.steps.append(TrailStep(at, now, what, source_id))
+        if not self.fault_history.up:
+            self.violate("S8", host, source_id, "a request after the process ended")
+        if lane.visiting is not None:
+            text = f"{host} is asked for {source_id} during the request for {lane.visiting}"
+            self.violate("P1", host, source_id, text)
         if host:
-            self._check_gate(spot, account, at)
-        spot.guest = source_id
-        self.tally.asked(at)
-        if not passing:
-            self._begin(spot, account, at, now)
+            self._check_lane_is_free(lane, record, at)
+        lane.visiting = source_id
+        self.request_counts.add_request(at)
+        if redirected:
+            return
+        if page is None:
+            self._start_poll(lane, record, at, now)
+        else:
+            lane.max_delay = max(lane.max_delay, self._delay(lane, record))
+            self._page_checks.visit_started(lane, record, page, at)
+            self._wait_checks.check_probe(lane, record, at)
+            self.fault_history.poll_started(at)
 
-    def ended(self, host: str, source_id: str, truth: Truth, *, passing: bool) -> None:
-        """A host is done with a request."""
-        at, spot, account = self.clock.monotonic(), self.spots[host], self.accounts[source_id]
-        spot.steps.append((at, self.clock.now(), "ended", source_id, truth.kind))
-        spot.guest = None
-        if truth.kind not in _SILENT:
-            self.machine.good_at = at
-        delay = account.delay
-        if passing:
-            delay = passing_delay(account.type, self._policy, spot.name)
-        spot.rest(at + delay)
-        if truth.hold is not None:
-            self._hold(spot, account, at, min(truth.hold, account.cap * 60.0))
+    def request_ended(
+        self,
+        host: str,
+        source_id: str,
+        result: VisitResult,
+        *,
+        redirected: bool,
+        page: str | None = None,
+    ) -> None:
+        """Start the host's delay, and its hold if it asked for one."""
+        at, lane, record = self.clock.monotonic(), self.lane(host), self.sources[source_id]
+        lane.steps.append(TrailStep(at, self.clock.now(), "ended", source_id, result.kind))
+        lane.visiting = None
+        if result.kind not in _UNRESOLVED:
+            self.fault_history.resolved_at = at
+        delay = self._delay(lane, record)
+        if redirected:
+            delay = redirect_delay(record.source.type, self.policy, lane.name)
+        lane.rest(at + delay)
+        if result.hold is not None:
+            self._hold(lane, record, page, at, min(result.hold, record.cap * 60.0))
 
-    def answered(self, host: str, source_id: str, truth: Truth) -> None:
-        """The whole visit of a source is over."""
-        account = self.accounts[source_id]
-        self.spots[host].rest(self.clock.monotonic() + account.delay)
-        self.machine.flying -= 1
-        self._books.answered(account, truth)
+    def visit_ended(
+        self, host: str, source_id: str, result: VisitResult, *, page: str | None = None
+    ) -> None:
+        """Start the delay of the visited host, and remember the result of a poll."""
+        record, lane = self.sources[source_id], self.lane(host)
+        lane.rest(self.clock.monotonic() + self._delay(lane, record))
+        self.fault_history.in_flight -= 1
+        if page is not None:
+            return
+        storm = self._storm_checks.verdict(record, result)
+        record.answer = VisitAnswer(result, self.fault_history.outage, storm)
+        record.expected_at = self.clock.now()
+        self._shared_checks.request_ended(record)
 
-    # what is stored
-
-    def recorded(self, outcome: Outcome, after: Source) -> None:
-        """A poll was stored."""
-        account = self.accounts[after.id]
-        if after.consecutive_failures or not after.enabled:
-            self._note(account, "stored, failures:", after.consecutive_failures)
-        self._books.recorded(account, outcome, after)
-
-    def discarded(self, outcome: Outcome) -> None:
-        """A poll's result was thrown away."""
-        account = self.accounts[outcome.source.id]
-        self._note(account, "discarded")
-        self._books.lost(account, self.spot(account.lane), clean=True)
-
-    def rewritten(self, before: Source, after: Source, why: str) -> None:
-        """A source was changed by something else than a poll."""
-        account = self.accounts[after.id]
-        self._note(account, why)
-        self._books.rewritten(account, before, after, why)
-
-    # what befalls the machine
+    # faults
 
     def started(self) -> None:
-        """A process begins."""
-        self.machine.start(self.clock.monotonic())
-        self.trail.befell("start")
+        """Note that a process starts; it knows of no outage."""
+        at, faults = self.clock.monotonic(), self.fault_history
+        faults.up, faults.up_since, faults.outage = True, at, None
+        faults.down_seconds += at - faults.down_since
+        self.note_fault("start")
 
     def stopped(self, *, clean: bool) -> None:
-        """The process has ended."""
-        self.machine.stop(self.clock.monotonic(), clean=clean)
-        self.trail.befell("stop" if clean else "kill")
-        self._books.forget_failures()
-        for account in self.accounts.values():
-            if account.pending:
-                self._books.lost(account, self.spot(account.lane), clean=clean)
+        """Note that the process ended."""
+        faults = self.fault_history
+        faults.up, faults.down_since, faults.outage = False, self.clock.monotonic(), None
+        self.note_fault("stop" if clean else "kill")
+        self.state_checks.forget_failures()
+        self._page_checks.stopped(clean=clean)
+        self._shared_checks.stopped()
+        self._storm_checks.stopped()
+        for record in self.sources.values():
+            if record.pending:
+                self.state_checks.poll_lost(record, clean=clean)
 
-    def upset(self, what: str, seconds: float) -> None:
-        """The clock was set, or the machine slept."""
+    def clock_set(self, seconds: float) -> None:
+        """Note that the wall clock was set forward or back."""
+        at, faults = self.clock.monotonic(), self.fault_history
+        faults.clock_changed(at, began=at)
+        if seconds < 0:
+            faults.set_back_at = at
+        else:
+            faults.set_forward_at = at
+        self._wait_checks.resume(at)
+        self.note_fault("clock set", f"{seconds:+.0f} s")
+
+    def slept(self, seconds: float) -> None:
+        """Note that the machine slept and woke now."""
         at = self.clock.monotonic()
-        self.machine.upset(at, what, seconds)
-        self._waiting.comes_back(at)
-        self.trail.befell(what, f"{seconds:+.0f} s")
+        self.fault_history.clock_changed(at, began=at - seconds)
+        self.fault_history.slept_seconds += seconds
+        self._wait_checks.resume(at)
+        self.note_fault("slept", f"{seconds:+.0f} s")
 
-    def trouble(self, kind: str | None) -> None:
-        """The network broke, or is well again."""
-        self.machine.trouble(self.clock.monotonic(), kind)
-        self.trail.befell("network" if kind is None else f"network trouble: {kind}")
+    def network_changed(self, fault: str | None) -> None:
+        """Note that the network failed, or works again."""
+        self.fault_history.network_fault = fault
+        if fault is None:
+            self.fault_history.network_ok_since = self.clock.monotonic()
+        self.note_fault("network works" if fault is None else f"network fault: {fault}")
 
-    def outage(self, kind: str | None) -> None:
-        """The engine says that it noticed an outage of its own, or its end."""
-        self.trail.befell("outage over" if kind is None else f"outage noticed: {kind}")
-        at = self.clock.monotonic()
+    def outage_changed(self, kind: str | None) -> None:
+        """Note that the engine detected an outage of our network, or its end."""
+        self.note_fault("outage over" if kind is None else f"outage noticed: {kind}")
+        at, faults = self.clock.monotonic(), self.fault_history
+        faults.outage = kind
         if kind is None:
-            self.machine.outage_over()
-            self._waiting.comes_back(at)
-        else:
-            self.machine.outage_noticed(at, kind)
-            self._books.outage_noticed(kind)
+            faults.outages += 1
+            self._wait_checks.resume(at)
+        else:  # from now on it only probes
+            faults.outage_at, faults.probed_at = at, float("-inf")
+            self.state_checks.outage_noticed(kind)
 
-    def look_around(self) -> None:
-        """Look at everything at once: what should have happened, and did not."""
-        self._waiting.look_around(self.clock.monotonic(), self.clock.now())
-        self._books.look_around()
+    def check_all(self) -> None:
+        """Check every source for steps that should have happened and did not."""
+        self._wait_checks.check_all(self.clock.monotonic(), self.clock.now())
+        self.state_checks.check_all()
+        self._page_checks.check_all(self.clock.monotonic())
+        self.incident_checks.check_all()
 
-    def disabled_in_trouble(self) -> int:
-        """How many sources were switched off for what the network did to them."""
-        return sum(not a.enabled and a.ended_in_trouble for a in self.accounts.values())
-
-    def _note(self, account: Account, what: str, detail: object = "") -> None:
-        step = (self.clock.monotonic(), self.clock.now(), what, account.id, detail)
-        self.spot(account.lane).steps.append(step)
-
-    def _begin(self, spot: Spot, account: Account, at: float, now: datetime) -> None:
+    def _start_poll(self, lane: LaneRecord, record: SourceRecord, at: float, now: datetime) -> None:
         self.polls += 1
-        self.digest = (self.digest * 1_000_003 ^ int(at * 1000) ^ account.number) & 0xFFFFFFFFFFFF
-        if account.requested:
-            spot.began_at = at
+        self.digest = (self.digest * 1_000_003 ^ int(at * 1000) ^ record.number) & 0xFFFFFFFFFFFF
+        if record.source.requested_at is not None:
+            lane.began_at = at
         else:
-            self._check_due(spot, account, at, now)
-        account.spent = account.last_polled
-        account.pending = True
-        self.machine.take_off(at)
+            self._check_due(lane, record, at, now)
+        self._shared_checks.request_started(record, at, now)
+        record.due_used = record.source.last_polled
+        record.pending = True
+        self.fault_history.poll_started(at)
 
-    def _check_due(self, spot: Spot, account: Account, at: float, now: datetime) -> None:
-        due = account.due_at
-        if not account.enabled:
-            self.broken("S4", spot.name, account.id, "a disabled source is polled")
+    def _check_due(self, lane: LaneRecord, record: SourceRecord, at: float, now: datetime) -> None:
+        due, last = record.due_at, record.source.last_polled
+        if not record.source.enabled:
+            self.violate("S4", lane.name, record.id, "a disabled source is polled")
         if due is None or now < due:
-            told = f"{account.id} is polled before it is due: {account.failures} failures, "
-            told += f"{account.rest()} min after {account.last_polled}"
-            self.broken("S2", spot.name, account.id, told)
+            text = f"{record.id} is polled before it is due: "
+            text += f"{record.source.consecutive_failures} failures, "
+            text += f"{record.effective_minutes()} min after {last}"
+            self.violate("S2", lane.name, record.id, text)
             return
-        if account.spent is not None and account.spent == account.last_polled:
-            self.broken("S2", spot.name, account.id, "a second poll for one due time")
-        self._waiting.begins(spot, account, due, at, now)
+        if record.due_used is not None and record.due_used == last:
+            self.violate("S2", lane.name, record.id, "a second poll for one due time")
+        self._wait_checks.poll_started(lane, record, due, at, now)
 
-    def _check_gate(self, spot: Spot, account: Account, at: float) -> None:
-        if at < spot.free_at - TOLERANCE:
-            told = f"{spot.name} is asked {spot.free_at - at:.3f} s before its delay is over"
-            self.broken("P3", spot.name, account.id, told)
-        held_until = max(spot.held_until, account.held_until)
-        if at < held_until - TOLERANCE and not self.machine.jumped_ahead_since(spot.held_since):
-            told = f"{spot.name} is asked while on hold until {told_at(held_until)}"
-            self.broken("P9", spot.name, account.id, told)
+    def _check_lane_is_free(self, lane: LaneRecord, record: SourceRecord, at: float) -> None:
+        if at < lane.free_at - TOLERANCE:
+            text = f"{lane.name} is asked {lane.free_at - at:.3f} s before its delay is over"
+            self.violate("P3", lane.name, record.id, text)
+        held_until = max(lane.held_until, record.held_until)
+        jumped = self.fault_history.clock_jumped_since(lane.held_since)
+        if at < held_until - TOLERANCE and not jumped:
+            text = f"{lane.name} is asked while on hold until {format_time(held_until)}"
+            self.violate("P9", lane.name, record.id, text)
 
-    def _hold(self, spot: Spot, account: Account, at: float, seconds: float) -> None:
-        if self._policy.hold_scope(spot.name) is HoldScope.SOURCE and "/" not in spot.name:
-            account.held_until = at + seconds
+    def _delay(self, lane: LaneRecord, record: SourceRecord) -> float:
+        """The pause after a visit: a source's own delay is only for its own host (P2)."""
+        if lane.name == record.lane:
+            return record.delay
+        return redirect_delay(record.source.type, self.policy, lane.name)
+
+    def _hold(
+        self, lane: LaneRecord, record: SourceRecord, page: str | None, at: float, seconds: float
+    ) -> None:
+        if self.is_held_by_source(lane.name):
+            if page is None:
+                record.held_until = at + seconds
+            else:
+                self._page_checks.held(record, page, at + seconds)
             return
-        spot.held_before, spot.held_by = spot.held_until, account.id
-        spot.held_since, spot.held_until = at, at + seconds
-
-    def broken(self, rule: str, host: str, source_id: str, what: str) -> None:
-        """Note the first rule that did not hold, and let the story end."""
-        if self.violation is None:
-            at, story = self.clock.monotonic(), self.trail.story(self.spot(host).steps)
-            self.violation = Violation(rule, what, host, source_id, at, story)
-            self.on_broken()
+        lane.held_before, lane.held_by = lane.held_until, page or record.id
+        lane.held_since, lane.held_until = at, at + seconds

@@ -1,162 +1,171 @@
-"""MemorySources: sources and which of them are due, as the engine asks the real store for them."""
+"""MemorySources: an in-memory version of the source store, as far as the engine uses it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
-from typing import Protocol
+from operator import attrgetter
 
 from headwater.errors import NotFound
-from headwater.model import EPOCH, DueSource, Outcome, Source, Subject, changed
+from headwater.model import EPOCH, DueSource, Outcome, Source, SourceType, Subject, changed
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds, hold_seconds, host_of, lane_of
 from headwater.rules.schedule import due_at, is_from_the_future
-from headwater.store.source_filter import SourceFilter
+from headwater.simulation.state_checks import StateChecks
+from headwater.store.source_pages import SourceFilter
 
 OwnerOf = Callable[[Source], str]
-
-
-class Writes(Protocol):
-    """Whoever wants to know what is written."""
-
-    def recorded(self, outcome: Outcome, after: Source) -> None:
-        """A poll was stored."""
-        ...
-
-    def discarded(self, outcome: Outcome) -> None:
-        """A poll's result was thrown away: its source is another one by now (D4)."""
-        ...
-
-    def rewritten(self, before: Source, after: Source, why: str) -> None:
-        """A source was changed by something else than a poll."""
-        ...
+_identity = attrgetter("generation", "url", "type", "enabled")
 
 
 class MemorySources:
-    """Sources by their ids, with a heap of those that fall due."""
+    """Sources by id, with a heap of due times."""
 
-    def __init__(self, policy: Policy, writes: Writes, owner_of: OwnerOf) -> None:
+    def __init__(self, policy: Policy, checks: StateChecks, owner_of: OwnerOf) -> None:
         self._policy = policy
-        self._writes = writes
-        self._owner_of = owner_of
+        self._checks = checks
+        self.owner_of = owner_of
         self._sources: dict[str, Source] = {}
-        self._of_host: dict[str | None, list[str]] = {}
-        self._strangers: dict[str, None] = {}
-        self._places: dict[str, tuple[str | None, float]] = {}  # lane and delay
+        self._of_host: dict[str | None, dict[str, None]] = {}  # ids
+        self._failing: dict[str, None] = {}
+        self._never_polled: dict[str, None] = {}
+        self._lanes: dict[str, tuple[str | None, float]] = {}  # lane and delay by source
         self._due_at: dict[str, datetime | None] = {}
-        self._coming: dict[int, list[tuple[datetime, str]]] = {}  # by minute; some of it is stale
-        self._minutes: list[int] = []  # a heap of the minutes in which something is coming
-        self._later: list[tuple[datetime, str]] = []  # in this minute, but not yet
-        self._ripe: dict[str, tuple[datetime, DueSource]] = {}
+        self._queue: list[tuple[datetime, str]] = []  # a heap by due time; some are outdated
+        self._due: dict[str, tuple[datetime, DueSource]] = {}
         self._requested: dict[str, DueSource] = {}
-        self._latest = EPOCH  # no poll is dated later than this
+        self._latest = EPOCH  # no `last_polled` is later
         self.on_request: Callable[[], None] = lambda: None
 
     def add(self, sources: Iterable[Source]) -> None:
-        """Take sources in."""
+        """Add sources."""
         for source in sources:
-            self._of_host.setdefault(host_of(source), []).append(source.id)
-            self._settle(source)
+            self._set_lane(source)
             self._keep(source)
+            self._of_host.setdefault(host_of(source), {})[source.id] = None
 
     def all(self) -> Iterable[Source]:
-        """Every source as it is now."""
+        """Return all sources."""
         return self._sources.values()
 
-    def current(self, source_id: str) -> Source | None:
-        """A source as it is now, if there is one."""
-        return self._sources.get(source_id)
+    def now(self, source_id: str) -> Source:
+        """Return a source as it is stored now."""
+        return self._sources[source_id]
+
+    def of_host(self, host: str | None) -> Iterable[Source]:
+        """Return the sources of a host."""
+        return [self._sources[id_] for id_ in self._of_host.get(host, ())]
+
+    def failing(self) -> Iterable[Source]:
+        """Return the sources whose last polls failed."""
+        return [self._sources[id_] for id_ in self._failing]
 
     async def due(self, now: datetime, _policy: Policy) -> list[DueSource]:
-        """All sources that are due and not on a hold of their own, lane by lane (S2)."""
-        self._ripen(now)
-        found = [due for at, due in self._ripe.values() if at <= now]
-        found += self._requested.values()
-        found = [due for due in found if self._is_free(due.id, now)]
-        found.sort(key=lambda due: due.lane or "")
-        return found
+        """Return all sources that are due and not on a hold of their own, by lane (S2)."""
+        self._move_due(now)
+        due = [source for at, source in self._due.values() if at <= now]
+        due += self._requested.values()
+        due = [source for source in due if self._is_free(source.id, now)]
+        due.sort(key=lambda source: source.lane or "")
+        return self._with_request_keys(due)
+
+    def _with_request_keys(self, due: Sequence[DueSource]) -> list[DueSource]:
+        """Return due sources with equal keys where several have the same request (Y7)."""
+        urls = Counter(self._sources[one.id].url for one in due)
+        if len(urls) == len(due):
+            return list(due)
+        return [
+            replace(one, request_key=_request_key(self._sources[one.id]))
+            if urls[self._sources[one.id].url] > 1
+            else one
+            for one in due
+        ]
 
     async def requested(
         self, now: datetime, _policy: Policy, *, since: datetime = EPOCH
     ) -> list[DueSource]:
-        """The sources that somebody asked to poll, of late or at any time (S9)."""
-        asked = [due for due in self._requested.values() if due.overdue_since >= since]
-        return [due for due in asked if self._is_free(due.id, now)]
+        """Return the sources whose poll was requested since then (S9)."""
+        due = [source for source in self._requested.values() if source.overdue_since >= since]
+        return [source for source in due if self._is_free(source.id, now)]
 
     async def due_one(self, source_id: str, _policy: Policy) -> DueSource:
-        """One source as its lane wants it, due or not."""
+        """Return one source in the form that its lane needs, due or not."""
         return self._due_source(await self.get(source_id))
 
     async def subject(self, source_id: str) -> Subject | None:
-        """A source as it is now, with whose it is."""
+        """Return a source and its owner; None if it does not exist."""
         source = self._sources.get(source_id)
-        return None if source is None else Subject(source, self._owner_of(source))
+        return None if source is None else Subject(source, self.owner_of(source))
 
     subject_for_poll = subject
 
     async def get(self, source_id: str) -> Source:
-        """A source as it is now."""
+        """Return a source; NotFound if it does not exist."""
         if source_id not in self._sources:
             raise NotFound(f"there is no source {source_id}")
         return self._sources[source_id]
 
     async def find(self, wanted: SourceFilter, *, limit: int) -> Sequence[Source]:
-        """Sources of a host in the order they were added."""
-        found = [self._sources[id_] for id_ in self._of_host.get(wanted.host, ())]
-        return [s for s in found if wanted.enabled in (None, s.enabled)][:limit]
+        """Return sources of a host in the order they were added."""
+        found = self.of_host(wanted.host)
+        return [one for one in found if wanted.enabled in (None, one.enabled)][:limit]
 
     async def edit(self, source_id: str, change: Callable[[Source], Source]) -> Source:
-        """Change a source as it is now."""
+        """Change a source."""
         before = await self.get(source_id)
         after = change(before)
-        self._settle(after)
-        self._keep(after)
-        self._writes.rewritten(before, after, "edited")
+        self._set_lane(after)
+        self._rewrite(before, after, "edited")
         if after.requested_at is not None:
             self.on_request()
         return after
 
     async def request(self, source_ids: Sequence[str], now: datetime) -> None:
-        """Ask for a poll as soon as may be (S9)."""
+        """Request polls (S9)."""
         for source_id in source_ids:
             before = await self.get(source_id)
-            after = replace(before, requested_at=now)
-            self._keep(after)
-            self._writes.rewritten(before, after, "requested")
+            self._rewrite(before, replace(before, requested_at=now), "requested")
         self.on_request()
 
     async def without_contact(self, limit: int) -> Sequence[Source]:
-        """Enabled sources that were never polled and have no jitter yet (P6)."""
-        some = (self._sources[id_] for id_ in self._strangers)
-        return [source for source in some if source.enabled][:limit]
+        """Return enabled sources that were never polled and have no jitter yet (P6)."""
+        sources = (self._sources[id_] for id_ in self._never_polled)
+        return [source for source in sources if source.enabled][:limit]
+
+    async def last_polls(self, urls: Collection[str]) -> dict[tuple[SourceType, str], datetime]:
+        """Return when enabled sources with these URLs were last polled (Y7)."""
+        found: dict[tuple[SourceType, str], datetime] = {}
+        for source in self._sources.values():
+            if source.url in urls and source.enabled and source.last_polled is not None:
+                key = (source.type, source.url)
+                found[key] = max(source.last_polled, found.get(key, EPOCH))
+        return found
 
     async def set_contact(self, sources: Sequence[Source]) -> None:
-        """Keep the jitter of these sources, once (P6)."""
+        """Store the jitter of sources that have none (P6)."""
         for source in sources:
             before = self._sources[source.id]
             if before.last_polled is None:
                 after = replace(before, last_polled=source.last_polled)
-                self._keep(after)
-                self._writes.rewritten(before, after, "first contact")
+                self._rewrite(before, after, "first contact")
 
-    async def bring_back(self, now: datetime) -> int:
-        """Rewrite polls that lie in the future: the clock was set back (S2)."""
+    async def clamp_future_polls(self, now: datetime) -> int:
+        """Set `last_polled` in the future to now: the clock was set back (S2)."""
         if self._latest <= now:
             return 0
         early = [s for s in self._sources.values() if s.enabled and is_from_the_future(s, now)]
         for before in early:
-            after = replace(before, last_polled=now)
-            self._keep(after)
-            self._writes.rewritten(before, after, "brought back")
-        known = (s.last_polled for s in self._sources.values() if s.last_polled is not None)
-        self._latest = max(known, default=EPOCH)
+            self._rewrite(before, replace(before, last_polled=now), "clamped")
+        polled = (s.last_polled for s in self._sources.values() if s.last_polled is not None)
+        self._latest = max(polled, default=EPOCH)
         return len(early)
 
     def store(self, outcome: Outcome) -> bool:
-        """Keep what a poll changed, unless somebody edited the source meanwhile (D4)."""
+        """Store what a poll changed, unless the source was edited meanwhile (D4)."""
         before, after = self._sources.get(outcome.before.id), outcome.source
         if before is None or not _is_as_polled(before, outcome.before):
-            self._writes.discarded(outcome)
+            self._checks.discarded(outcome)
             return False
         state: dict[str, object] = {"generation": before.generation + 1}
         if before is not outcome.before:
@@ -164,88 +173,72 @@ class MemorySources:
             after = before
         after = changed(after, state)
         self._keep(after)
-        self._writes.recorded(outcome, after)
+        self._checks.recorded(outcome, after)
         return True
 
-    def _settle(self, source: Source) -> None:
-        """Work out what only an edit changes."""
+    def _rewrite(self, before: Source, after: Source, why: str) -> None:
+        self._keep(after)
+        self._checks.rewritten(before, after, why)
+
+    def _set_lane(self, source: Source) -> None:
         own, host = source.poll_delay_seconds, host_of(source)
         delay = delay_seconds(own, source.type, host, self._policy)
-        self._places[source.id] = (lane_of(source, self._owner_of(source)), delay)
+        self._lanes[source.id] = (lane_of(source, self.owner_of(source)), delay)
 
     def _keep(self, source: Source) -> None:
         id_, last_polled = source.id, source.last_polled
         self._sources[id_] = source
-        self._ripe.pop(id_, None)
+        self._due.pop(id_, None)
         self._requested.pop(id_, None)
-        self._strangers.pop(id_, None)
+        self._never_polled.pop(id_, None)
+        if source.failing_since is not None:
+            self._failing[id_] = None
+        elif id_ in self._failing:
+            del self._failing[id_]
         if last_polled is None:
-            self._strangers[id_] = None
+            self._never_polled[id_] = None
         elif last_polled > self._latest:
             self._latest = last_polled
         at = self._due_at[id_] = due_at(source, self._policy)
         if source.requested_at is not None:
             self._requested[id_] = self._due_source(source)
         elif at is not None:
-            self._expect(at, id_)
+            heappush(self._queue, (at, id_))
 
-    def _expect(self, at: datetime, id_: str) -> None:
-        minute = _minute(at)
-        coming = self._coming.get(minute)
-        if coming is None:
-            coming = self._coming[minute] = []
-            heappush(self._minutes, minute)
-        coming.append((at, id_))
-
-    def _ripen(self, now: datetime) -> None:
-        """Take in what has fallen due."""
-        minutes, this_minute = self._minutes, _minute(now)
-        while minutes and minutes[0] <= this_minute:
-            for at, id_ in sorted(self._coming.pop(heappop(minutes))):
-                if self._due_at[id_] != at or id_ in self._requested:
-                    continue  # something changed it since
-                if at > now:
-                    self._later.append((at, id_))
-                else:
-                    self._ripe[id_] = (at, self._due_source(self._sources[id_]))
-        for at, id_ in self._later:
-            self._expect(at, id_)
-        self._later.clear()
+    def _move_due(self, now: datetime) -> None:
+        """Move sources from the queue to `_due`."""
+        while self._queue and self._queue[0][0] <= now:
+            at, id_ = heappop(self._queue)
+            if self._due_at[id_] == at and id_ not in self._requested:  # else it is outdated
+                self._due[id_] = (at, self._due_source(self._sources[id_]))
 
     def _is_free(self, source_id: str, now: datetime) -> bool:
         hold = self._sources[source_id].hold
         return hold is None or hold_seconds(hold, now) <= 0
 
     def _due_source(self, source: Source) -> DueSource:
-        lane, delay = self._places[source.id]
+        lane, delay = self._lanes[source.id]
         since = self._due_at[source.id] or EPOCH
         return DueSource(source.id, lane, since, delay, source.requested_at is not None)
 
 
+def _request_key(source: Source) -> int | None:
+    is_shared = source.type is not SourceType.TWITTER
+    return hash((source.type, source.url, source.watch)) if is_shared else None
+
+
 def _is_as_polled(current: Source, polled: Source) -> bool:
-    if current is polled:
-        return True
-    return (current.generation, current.url, current.type, current.enabled) == (
-        polled.generation,
-        polled.url,
-        polled.type,
-        polled.enabled,
-    )
+    return current is polled or _identity(current) == _identity(polled)
 
 
 def _changes(outcome: Outcome) -> dict[str, object]:
-    """What a poll changed; what others changed meanwhile stays as they left it."""
+    """Return the fields that a poll changed; other fields may have been edited meanwhile."""
     before, after = vars(outcome.before), vars(outcome.source)
     changes = {name: value for name, value in after.items() if before.get(name) != value}
     return changes | {"requested_at": outcome.source.requested_at}
 
 
-def _minute(at: datetime) -> int:
-    since = at - EPOCH
-    return since.days * 1440 + since.seconds // 60
-
-
 def in_milliseconds(at: datetime) -> datetime:
-    """A moment as a database keeps it."""
+    """Return a time with the precision of a database."""
     beyond = at.microsecond % 1000
     return at if not beyond else at - timedelta(microseconds=beyond)

@@ -1,205 +1,246 @@
-"""MemoryStore: stands in for `Store` as far as the engine uses it; a test ties the two."""
+"""MemoryStore: an in-memory `Store`, as far as the engine uses it; a test compares the two."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from headwater.model import Hold, HostState, Outcome, Source, Subject, Visit
-from headwater.rules.admission import Known, Sifted, link_mark, mark
+from headwater.model import HostState, Outcome, Podcast, Source, Subject, Visit
+from headwater.rules.admission import Known, NewByDate, hash_prefix, link_key
+from headwater.rules.full_text import PageResult
+from headwater.rules.page_versions import PageVersions
 from headwater.rules.policy import Policy
-from headwater.simulation.memory_sources import (
-    MemorySources,
-    OwnerOf,
-    Writes,
-    in_milliseconds,
-)
+from headwater.simulation.memory_incidents import MemoryIncidents, MemoryStorms
+from headwater.simulation.memory_pages import MemoryPageVisits
+from headwater.simulation.memory_sources import MemorySources, OwnerOf, in_milliseconds
+from headwater.simulation.state_checks import StateChecks
 
 if TYPE_CHECKING:
-    from headwater.store.cleanup import Bite
+    from headwater.store.expired_rows import CleanupBatch
+    from headwater.store.expiry import ExpiringCounts
+
+T = TypeVar("T")
 
 
 class MemoryStore:
-    """What outlives a process of the story: restarts find it as the last one left it."""
+    """The stored state, which survives restarts of the simulated process."""
 
-    def __init__(self, policy: Policy, writes: Writes, owner_of: OwnerOf) -> None:
+    def __init__(self, policy: Policy, checks: StateChecks, owner_of: OwnerOf) -> None:
         self.database = MemoryDatabase()
-        self.sources = MemorySources(policy, writes, owner_of)
-        self.posts = MemoryPosts()
+        self.sources = MemorySources(policy, checks, owner_of)
+        self.page_visits = MemoryPageVisits(self.sources, checks)
+        self._post_links: dict[str, dict[str, str]] = {}  # by source and hash prefix (D1)
         self.hosts = MemoryHosts()
-        self.facts = MemoryFacts()
-        self.trouble: str | None = None
+        self.key_values = MemoryKeyValues()
+        self.accounts = MemoryAccounts()
+        self.storms = MemoryStorms(self.sources)
+        self.incidents = MemoryIncidents(self.sources, self.storms, checks.incidents_changed)
+        self.audit = NoChangesByPeople()
+        self.waiting = NothingWaits()
+        self.articles = MemoryArticles()
+        self.webhooks = MemoryWebhooks()
+        self.database_error: str | None = None
         self.commit_seconds: Callable[[], float] | None = None  # how long storing takes
-        self._storing: dict[asyncio.Task[Outcome], None] = {}
-
-    def add(self, sources: Iterable[Source]) -> None:
-        """Take sources in."""
-        self.sources.add(sources)
+        self._storing: dict[asyncio.Task[Any], None] = {}
 
     async def check(self) -> None:
-        """Memory is never damaged."""
+        """Do nothing: memory is never corrupt."""
 
-    async def known(self, subject: Subject, sifted: Sifted) -> Known:
-        """What of an answer was ever stored."""
-        return await self.posts.known(subject, sifted)
+    async def refuse_newer_schema(self) -> None:
+        """Do nothing: memory has no schema."""
+
+    async def known(self, subject: Subject, dated: NewByDate) -> Known:
+        """Return which entries of an answer were stored before."""
+        of_source = self._post_links.get(subject.source.id, {})
+        found = [one for one in map(hash_prefix, dated.hashes) if one in of_source]
+        return Known(
+            hash_prefixes=frozenset(found),
+            prefixes_at_link=frozenset((one, of_source[one]) for one in found),
+        )
+
+    async def page_versions(self, _source: Source) -> PageVersions:
+        """Return nothing: texts are not kept, and simulated pages are watched as a whole."""
+        return PageVersions()
 
     async def record(self, outcome: Outcome) -> Outcome:
-        """Store what a poll decided, all of it or nothing (D4)."""
+        """Store an outcome completely or not at all (D4)."""
+        return await self._commit(lambda: self._store(outcome))
+
+    async def record_page(self, result: PageResult) -> bool:
+        """Store the result of a page visit; False: it was not pending any more."""
+        return await self._commit(lambda: self._store_page(result))
+
+    async def _commit(self, write: Callable[[], T]) -> T:
+        """Run a write, after the time that storing takes."""
         if self.commit_seconds is None:
-            return self._store(outcome)
-        storing = asyncio.create_task(self._store_later(outcome, self.commit_seconds()))
+            return write()
+        storing = asyncio.create_task(_later(write, self.commit_seconds()))
         self._storing[storing] = None
         storing.add_done_callback(self._storing.pop)
-        return await asyncio.shield(storing)  # a poll that is cut off is stored all the same
-
-    async def _store_later(self, outcome: Outcome, seconds: float) -> Outcome:
-        await asyncio.sleep(seconds)
-        return self._store(outcome)
+        return await asyncio.shield(storing)  # a cancelled poll is stored too
 
     def _store(self, outcome: Outcome) -> Outcome:
         kept = self.sources.store(outcome)
-        self.hosts.learn(outcome)
+        self.hosts.store(outcome)
         if not kept:
             return replace(outcome, posts=(), recorded=False)
-        if outcome.posts:
-            self.posts.insert(outcome)
+        of_source = self._post_links.setdefault(outcome.source.id, {})
+        for post in outcome.posts:
+            of_source.setdefault(hash_prefix(post.content_hash), link_key(post.url))
+        self.page_visits.add(outcome)
+        self.incidents.learn(outcome)
         return outcome
 
+    def _store_page(self, result: PageResult) -> bool:
+        self.hosts.store(result.outcome)
+        return self.page_visits.store(result)
+
     async def flush(self, seconds: float) -> None:
-        """Wait until what was handed in is stored, its poll cut off or not (S8)."""
+        """Wait until all recorded outcomes are stored, those of cancelled polls too (S8)."""
         if self._storing:
             await asyncio.wait(list(self._storing), timeout=seconds)
 
-    async def clean(self, _bite: "Bite", _now: datetime, _limit: int) -> int:
-        """Nothing here gets old."""
+    async def newest_at(self) -> datetime | None:
+        """Return None: nothing is deleted, so cleanup need not pause."""
+        return None
+
+    async def clean(self, _batch: "CleanupBatch", _now: datetime, _limit: int) -> int:
+        """Delete nothing."""
         return 0
 
 
-class MemoryDatabase:
-    """The right to poll, for one process at a time."""
+async def _later(write: Callable[[], T], seconds: float) -> T:
+    await asyncio.sleep(seconds)
+    return write()
 
-    people_waiting = 0
+
+class MemoryDatabase:
+    """The single-poller lock."""
+
+    interactive_requests = 0
 
     def __init__(self) -> None:
-        self._claimed = False
+        self._poll_locked = False
 
-    async def try_claim(self) -> bool:
-        """Take the right to poll if nobody has it."""
-        free = not self._claimed
-        self._claimed = True
+    async def acquire_poll_lock(self) -> bool:
+        """Take the lock; False if it is taken."""
+        free = not self._poll_locked
+        self._poll_locked = True
         return free
 
-    async def keep_claim(self) -> bool:
-        """Whether the right is still held."""
-        return self._claimed
+    async def renew_poll_lock(self) -> bool:
+        """Return whether the lock is still held."""
+        return self._poll_locked
 
     def release(self) -> None:
-        """Give the right up, or lose it by dying."""
-        self._claimed = False
+        """Release the lock."""
+        self._poll_locked = False
 
 
-class MemoryFacts:
-    """Single values by name."""
+class MemoryAccounts:
+    """No podcast: the simulation has no articles."""
+
+    async def automatic(self) -> list[Podcast]:
+        """Return no podcast that is aggregated automatically."""
+        return []
+
+    async def podcasts(self, _user_id: str | None) -> list[Podcast]:
+        """Return no podcast."""
+        return []
+
+
+class NoChangesByPeople:
+    """The audit log: the simulation edits sources without it."""
+
+    changes = 0
+
+
+class NothingWaits:
+    """Results that wait to be stored: none for long."""
+
+    def oldest_seconds(self) -> float:
+        """Return 0."""
+        return 0.0
+
+
+class MemoryArticles:
+    """No article."""
+
+    async def announce_expiring(
+        self, _found: Mapping[str, "ExpiringCounts"], _until: datetime, _now: datetime
+    ) -> None:
+        """Do nothing: nothing expires."""
+
+
+class MemoryWebhooks:
+    """No message: the simulation has no webhooks."""
+
+    async def restart_waits(self, _now: datetime, *, limit: int) -> int:  # noqa: ARG002
+        """Return 0: no message waits."""
+        return 0
+
+
+class MemoryKeyValues:
+    """Values by name."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
     async def get(self, name: str) -> str | None:
-        """The value of a fact, if it is known."""
+        """Return a value, or None."""
         return self._values.get(name)
 
     async def set(self, name: str, value: str | None) -> str | None:
-        """Change a fact, or forget it, and answer what it was."""
+        """Set or remove a value and return the previous one."""
         before = self._values.pop(name, None)
         if value is not None:
             self._values[name] = value
         return before
 
 
-class MemoryPosts:
-    """Which posts were ever stored, and at which links (D1)."""
-
-    def __init__(self) -> None:
-        self._marks: dict[str, dict[str, str]] = {}
-
-    async def known(self, subject: Subject, sifted: Sifted) -> Known:
-        """What of an answer was ever stored."""
-        of_source = self._marks.get(subject.source.id)
-        if of_source is None:
-            return Known()
-        found = [one for one in map(mark, sifted.hashes) if one in of_source]
-        return Known(
-            marks=frozenset(found), marks_at_link=frozenset((one, of_source[one]) for one in found)
-        )
-
-    def insert(self, outcome: Outcome) -> None:
-        """Store the posts of a poll."""
-        of_source = self._marks.setdefault(outcome.source.id, {})
-        for post in outcome.posts:
-            of_source.setdefault(mark(post.content_hash), link_mark(post.url))
-
-
-class _Lane:
-    """What is remembered of one lane; changed in place, as every poll changes it."""
-
-    __slots__ = ("allowed_at", "good_at", "hold", "resolved_at", "set_at")
-
-    def __init__(self) -> None:
-        self.allowed_at: datetime | None = None
-        self.set_at: datetime | None = None
-        self.hold: Hold | None = None
-        self.good_at: datetime | None = None
-        self.resolved_at: datetime | None = None
-
-
 class MemoryHosts:
-    """What is remembered of lanes (P3, P9, O2, O3)."""
+    """The states of lanes (P3, P9, O2, O3)."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, HostState] = {}
 
     async def all(self) -> Sequence[HostState]:
-        """What is remembered of every lane."""
-        return [
-            HostState(name, it.allowed_at, it.set_at, it.hold, it.good_at, it.resolved_at)
-            for name, it in self._lanes.items()
-        ]
+        """Return the state of every lane."""
+        return list(self._lanes.values())
 
     async def keep(self, visits: Sequence[Visit]) -> None:
-        """Remember visits that no poll could record (S8)."""
+        """Store visits whose poll was not recorded (S8)."""
         for visit in visits:
-            self._visited(visit)
+            self._store_visit(visit)
 
-    async def close_half_visits(self, _now: datetime) -> bool:
-        """Only workers of a cluster leave visits behind that never ended."""
+    async def end_unfinished_visits(self, _now: datetime) -> bool:
+        """Return False: only workers of a cluster leave unfinished visits."""
         return False
 
-    async def visited_aside(self, _since: datetime) -> Sequence[HostState]:
-        """No other process polls here."""
+    async def announced(self, _since: datetime) -> Sequence[HostState]:
+        """Return nothing: no other process polls."""
         return ()
 
-    def learn(self, outcome: Outcome) -> None:
-        """Remember what a poll leaves behind at hosts."""
+    def store(self, outcome: Outcome) -> None:
+        """Store the visits and the hold of a poll."""
         for visit in outcome.visits:
-            self._visited(visit)
+            self._store_visit(visit)
         hold = outcome.hold
         if hold is not None and outcome.hold_lane:
             kept = replace(hold, until=in_milliseconds(hold.until))
-            self._lane(outcome.hold_lane).hold = kept
+            self._change(outcome.hold_lane, {"hold": kept})
 
-    def _visited(self, visit: Visit) -> None:
-        lane = self._lane(visit.lane)
+    def _store_visit(self, visit: Visit) -> None:
+        changes: dict[str, Any] = {}
         if visit.next_allowed_at is not None:
-            lane.allowed_at = in_milliseconds(visit.next_allowed_at)
-            lane.set_at = visit.ended_at
+            changes["next_allowed_at"] = in_milliseconds(visit.next_allowed_at)
+            changes["next_allowed_set_at"] = visit.ended_at
         if visit.succeeded:
-            lane.good_at = visit.ended_at
+            changes["last_success_at"] = visit.ended_at
         if visit.resolved:
-            lane.resolved_at = visit.ended_at
+            changes["resolved_at"] = visit.ended_at
+        self._change(visit.lane, changes)
 
-    def _lane(self, name: str) -> _Lane:
-        found = self._lanes.get(name)
-        if found is None:
-            found = self._lanes[name] = _Lane()
-        return found
+    def _change(self, lane: str, changes: dict[str, Any]) -> None:
+        self._lanes[lane] = replace(self._lanes.get(lane) or HostState(lane), **changes)

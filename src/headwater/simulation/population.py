@@ -1,4 +1,4 @@
-"""Population: sources and hosts that somebody might have, drawn from the seed."""
+"""Population: the sources and hosts of a simulation."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -6,76 +6,106 @@ from random import Random
 
 from headwater.model import Source, SourceType
 from headwater.rules.politeness import lane_of
-from headwater.simulation.hosts import DAY_SECONDS, Manner, VirtualHost
-from headwater.simulation.loop import START
+from headwater.simulation.virtual_hosts import DAY_SECONDS, HostBehaviour, Silence, VirtualHost
+from headwater.simulation.virtual_loop import START
+from headwater.source_settings import FullText
 
 # Minutes between polls, and how many of 1,000 sources have them. Most feeds that people make
 # podcasts from change once a day or less; a few are news.
 INTERVALS = {1440: 850, 720: 120, 360: 28, 60: 2}
 ANSWER_SECONDS = 0.5
-NOBODY = "default"  # who owns what nobody is named for
+DEFAULT_OWNER = "default"
 _CHOICES = (tuple(INTERVALS), tuple(INTERVALS.values()))
 _LARGE_HOSTS = ("nitter.net", "substack.example", "medium.example", "youtube.example")
 _DELAYS = (*[None] * 8, 0, 1, 3, 30)
 _HOSTS_PER_SOURCE = 0.4
-_TROUBLED = 0.15  # the share of hosts that misbehave at some time
+_FAULTY_SHARE = 0.15  # of hosts
+_MOVED_FOR_GOOD = 0.5  # of hosts that redirect
+_FULL_TEXT_SHARE = 0.05  # of sources
+_SILENT_SHARE = 0.05  # of sources
+_SHARED_SHARE = 0.1  # of sources: another source has the same address
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Who is polled."""
+    """Sources, their hosts by lane, and their owners."""
 
     sources: tuple[Source, ...]
     hosts: Mapping[str, VirtualHost]
-    owners: Mapping[str, str] = field(default_factory=dict)  # users by their podcasts' ids
+    owners: Mapping[str, str] = field(default_factory=dict)  # user ids by podcast id
+    silences: Mapping[str, Silence] = field(default_factory=dict)  # by URL
 
     def owner(self, source: Source) -> str:
-        """Whose a source is."""
-        return self.owners.get(source.podcast_id, NOBODY)
+        """Return the id of the user who owns a source."""
+        return self.owners.get(source.podcast_id, DEFAULT_OWNER)
 
     def lane(self, source: Source) -> str:
-        """The lane that a source runs in."""
+        """Return the name of a source's lane."""
         return lane_of(source, self.owner(source)) or ""
 
 
-def invented(count: int, rng: Random, *, interval: int | None = None) -> Population:
-    """So many sources: most hosts have one or two of them, a few have many."""
+def generated_population(count: int, rng: Random, *, interval: int | None = None) -> Population:
+    """Return random sources: most hosts have one or two of them, a few have many."""
     names = [f"site{number}.example" for number in range(max(int(count * _HOSTS_PER_SOURCE), 1))]
     sources = [_source(number, names, rng, interval) for number in range(count)]
-    return watched(sources, {}, ANSWER_SECONDS, rng)
+    sources = [_with_shared_address(source, sources, rng) for source in sources]
+    return population_of(sources, {}, ANSWER_SECONDS, rng)
 
 
-def watched(
+def population_of(
     sources: Iterable[Source], owners: Mapping[str, str], seconds: float, rng: Random
 ) -> Population:
-    """Somebody's own sources, on hosts that take about so long to answer."""
-    alone = Population(tuple(sources), {}, owners)
-    lanes = dict.fromkeys(alone.lane(source) for source in alone.sources)
+    """Return these sources on hosts with about that response time."""
+    population = Population(tuple(sources), {}, owners)
+    lanes = dict.fromkeys(population.lane(source) for source in population.sources)
     hosts = {lane: VirtualHost(lane, seconds * (0.5 + rng.random())) for lane in lanes}
-    return replace(alone, hosts=hosts)
-
-
-def troubled(population: Population, days: float, rng: Random) -> Population:
-    """The same, but that some hosts misbehave for a time, or from some time on."""
-    names, hosts = list(population.hosts), dict(population.hosts)
-    for name in names:
-        if rng.random() < _TROUBLED:
-            hosts[name] = _troubled(hosts[name], names, days * DAY_SECONDS, rng)
     return replace(population, hosts=hosts)
 
 
-def _troubled(host: VirtualHost, names: list[str], end: float, rng: Random) -> VirtualHost:
-    manner = rng.choice([one for one in Manner if one is not Manner.STEADY])
+def with_faulty_hosts(population: Population, days: float, rng: Random) -> Population:
+    """Return the population with some hosts that fail for a time, or from some time on."""
+    names, hosts = list(population.hosts), dict(population.hosts)
+    for name in names:
+        if rng.random() < _FAULTY_SHARE:
+            hosts[name] = _faulty(hosts[name], names, days * DAY_SECONDS, rng)
+    return replace(population, hosts=hosts, silences=_silences(population, days, rng))
+
+
+def _silences(population: Population, days: float, rng: Random) -> dict[str, Silence]:
+    """Return when some feeds publish nothing: they fall silent, some for ever."""
+    found = {}
+    for source in population.sources:
+        if source.type is SourceType.RSS and rng.random() < _SILENT_SHARE:
+            since = rng.uniform(0.1, 0.6) * days * DAY_SECONDS
+            length = rng.choice((2.0, 9.0, 15.0, float("inf"))) * DAY_SECONDS
+            found[source.url] = Silence(since, since + length)
+    return found
+
+
+def _faulty(host: VirtualHost, names: list[str], end: float, rng: Random) -> VirtualHost:
+    behaviour = rng.choice([one for one in HostBehaviour if one is not HostBehaviour.STEADY])
     since = rng.uniform(-0.2, 0.8) * end
     until = rng.choice((since + rng.uniform(0, 0.5) * end, float("inf")))
-    goes_to = None
-    if manner is Manner.MOVED:
-        others = [
-            name for name in rng.sample(names, min(len(names), 5)) if "/" not in name and name
-        ]
-        goes_to = next((name for name in others if name != host.name), None)
-    wave = rng.choice((60.0, 600.0, 3600.0, 6 * 3600.0))
-    return VirtualHost(host.name, host.seconds, manner, since, until, wave, goes_to)
+    target, for_good = None, False
+    if behaviour is HostBehaviour.MOVED:
+        for_good = rng.random() < _MOVED_FOR_GOOD
+        others = rng.sample(names, min(len(names), 5))
+        usable = (name for name in others if name and "/" not in name and name != host.name)
+        target = next(usable, None)
+    flap_seconds = rng.choice((60.0, 600.0, 3600.0, 6 * 3600.0))
+    return VirtualHost(
+        host.name, host.seconds, behaviour, since, until, flap_seconds, target, for_good
+    )
+
+
+def _with_shared_address(source: Source, sources: list[Source], rng: Random) -> Source:
+    """Return the source, or some with the address of another source and other settings."""
+    other = rng.choice(sources)
+    if rng.random() >= _SHARED_SHARE or SourceType.TWITTER in (source.type, other.type):
+        return source
+    return replace(
+        source, type=other.type, url=other.url, host=other.host, full_text=other.full_text
+    )
 
 
 def _source(number: int, names: list[str], rng: Random, interval: int | None) -> Source:
@@ -94,4 +124,5 @@ def _source(number: int, names: list[str], rng: Random, interval: int | None) ->
         poll_delay_seconds=rng.choice(_DELAYS),
         max_failures=rng.choice((None, None, 1, 3, 8)),
         max_backoff_hours=rng.choice((None, None, 1, 6, 48)),
+        full_text=FullText.ON if rng.random() < _FULL_TEXT_SHARE else FullText.OFF,
     )

@@ -1,199 +1,254 @@
-"""Articles: what posts were made into, and who still has to read them (A1-A3)."""
+"""Articles: made of posts, linked to them, and marked as processed by readers (A1-A3)."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from headwater.errors import NotFound
-from headwater.model import Article
-from headwater.store.aggregation import Maker, aggregate, unlinked
-from headwater.store.database import Database, Row, Session
-from headwater.store.parts import Part, Stretch, fitting, part_of
+from headwater.model import EPOCH, Article, ArticleSource
+from headwater.store import (
+    aggregation,
+    article_processing,
+    expiry,
+    keyset_pages,
+    sequence_numbers,
+    stories,
+)
+from headwater.store.aggregation import Aggregation, Maker, Plan
+from headwater.store.content_filter import EVERYTHING, ContentFilter
+from headwater.store.database import Row, Session, Tables, chunks, reads, writes, writes_apart
+from headwater.store.keyset_pages import KeysetPage, PageBounds, count_within, fetch_page
+from headwater.store.numbered_rows import NumberedPage, NumberRange, fetch_numbered
 from headwater.store.posts import count_by_source
-from headwater.store.rows import ARTICLE_COLUMNS, article_from, columns, to_ms
+from headwater.store.row_mapping import (
+    ARTICLE_COLUMNS,
+    LENGTHS,
+    columns,
+    read_article,
+    row_reader,
+)
 
-_MEASURED_AT_ONCE = 100
-_CHARACTERS_AT_ONCE = 1_000_000
-_STATES = {None: "", True: " AND is_processed", False: " AND NOT is_processed"}
+_LENGTHS_PER_QUERY = 100
+_MAX_PLANNED = 100  # articles of a plan that are shown
+_CHARACTERS_IN_MEMORY = 1_000_000
+_read_article_source = row_reader(ArticleSource, "sources")
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregation:
-    """What an aggregation wrote: the ids of new articles, of which there may be many."""
+def _get(session: Session, podcast_id: str, article_id: str) -> Article:
+    """An article of a podcast."""
+    found = _existing(session, podcast_id, [article_id])
+    if not found:
+        raise NotFound(f"there is no article {article_id}")
+    return found[0]
 
-    created: tuple[str, ...]
-    linked_posts: int
+
+def _counts(session: Session, source_ids: Sequence[str]) -> dict[str, int]:
+    """The number of articles of each of these sources."""
+    return count_by_source(session, "articles", source_ids)
 
 
-class Articles:
+def _lengths(session: Session, *, podcast_id: str, ids: Sequence[str]) -> dict[str, int]:
+    sql = f"""SELECT id, {LENGTHS["articles"]} FROM articles
+        WHERE id IN :ids AND podcast_id = :podcast"""
+    return dict(session.fetch(sql, {"ids": ids, "podcast": podcast_id}))
+
+
+def _existing(session: Session, podcast_id: str, ids: Sequence[str]) -> list[Article]:
+    """Those of these articles that exist, in the order of `ids`."""
+    sql = f"""SELECT {columns(ARTICLE_COLUMNS)} FROM articles
+        WHERE id IN :ids AND podcast_id = :podcast"""
+    rows = session.fetch(sql, {"ids": ids, "podcast": podcast_id})
+    found = {article.id: article for article in complete(session, rows)}
+    return [found[id_] for id_ in ids if id_ in found]
+
+
+def _page(
+    session: Session,
+    podcast_id: str,
+    *,
+    chosen: ContentFilter = EVERYTHING,
+    limit: int,
+    behind: str | None = None,
+    oldest_first: bool = False,
+    max_characters: float = keyset_pages.MAX_CHARACTERS,
+) -> KeysetPage[Article]:
+    """Articles in either order; `behind` continues, and a page of long ones is shorter."""
+    bounds = PageBounds("podcast_id", podcast_id, limit, behind, oldest_first)
+    bounds = bounds.within(chosen, "articles")
+    read = partial(complete, session)
+    return fetch_page(session, "articles", ARTICLE_COLUMNS, bounds, max_characters, read)
+
+
+def _numbered(session: Session, wanted: NumberRange, limit: int) -> NumberedPage[Article]:
+    """The first articles of a range of numbers, in order."""
+    read = partial(complete, session)
+    return fetch_numbered(session, "articles", ARTICLE_COLUMNS, wanted, limit, read)
+
+
+def complete(session: Session, rows: Sequence[Row]) -> list[Article]:
+    """Articles with the ids of their posts, and their sources."""
+    articles = read_article.all(rows)
+    sql = """SELECT l.article_id, l.post_id, p.story_id FROM post_articles l
+        JOIN posts p ON p.id = l.post_id
+        WHERE l.article_id IN :ids AND NOT l.is_copy ORDER BY l.post_id"""
+    links = session.fetch(sql, {"ids": [article.id for article in articles]})
+    by_article: dict[str, list[str]] = {}
+    for article_id, post_id, _ in links:
+        by_article.setdefault(article_id, []).append(post_id)
+    sql = "SELECT id, coalesce(label, title), type, url FROM sources WHERE id IN :ids"
+    found = session.fetch(sql, {"ids": {article.source_id for article in articles}})
+    sources = {source.id: source for source in _read_article_source.all(found)}
+    also_from = stories.also_from_of_articles(session, links)
+    followed = _followed(session, articles)
+    return [
+        replace(
+            article,
+            post_ids=tuple(by_article.get(article.id, ())),
+            source=sources.get(article.source_id),
+            also_from=also_from.get(article.id, ()),
+            follow_up_of=article.follow_up_of if article.follow_up_of in followed else None,
+        )
+        for article in articles
+    ]
+
+
+def _followed(session: Session, articles: Sequence[Article]) -> set[str]:
+    """The articles that these follow up on and that are not deleted (E3)."""
+    ids = {article.follow_up_of for article in articles if article.follow_up_of is not None}
+    if not ids:  # most pages
+        return set()
+    sql = "SELECT id FROM articles WHERE id IN :ids"
+    return {row[0] for row in session.fetch(sql, {"ids": ids})}
+
+
+class Articles(Tables):
     """The articles table and its links to posts."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    get = reads(_get)
+    page = reads(_page)
+    counts = reads(_counts)
+    mark_processed = writes(article_processing.mark_processed)
+    undo = writes(article_processing.undo)
+    delete = writes(article_processing.delete)
+    batches = reads(article_processing.batches)
+    pending = reads(aggregation.pending)
+    count_between = reads(expiry.count_between)
+    announce_expiring = writes_apart(expiry.announce)
+
+    async def after(
+        self,
+        podcast_id: str | None,
+        seq: int,
+        limit: int,
+        *,
+        chosen: ContentFilter = EVERYTHING,
+        column: str = "seq",
+    ) -> NumberedPage[Article]:
+        """Articles stored after a number, oldest first; without gaps (V1)."""
+        until = await self.database.read_single(sequence_numbers.horizon)
+        wanted = NumberRange(seq, until, podcast_id, column, chosen)
+        return await self.database.read(lambda s: _numbered(s, wanted, limit))
+
+    async def changed_after(
+        self,
+        podcast_id: str | None,
+        seq: int,
+        limit: int,
+        *,
+        chosen: ContentFilter = EVERYTHING,
+    ) -> NumberedPage[Article]:
+        """The same by the number of the last change to a stored article."""
+        return await self.after(podcast_id, seq, limit, chosen=chosen, column="changed_seq")
 
     async def aggregate(
         self,
         podcast_id: str,
         *,
         created_after: datetime,
+        pending_since: datetime = EPOCH,
+        story_once: bool = False,
+        limit: int | None = None,
         make: Maker,
     ) -> Aggregation:
-        """Make articles of a podcast's unlinked posts, bite by bite (A1, A3).
+        """Make articles of a podcast's unlinked posts, in batches (A1, A3).
 
-        What `make` is given at once is stored at once, links and all. The posts of a source are
-        given to it in several bites where they are too much for one digest.
+        The articles of one call of `make` and their links are stored in one transaction. The posts
+        of a source are split into several calls if they are too many for one digest. Posts whose
+        page visit is pending since a time after `pending_since` are left for later (T4). With
+        `story_once` the copies of a story are linked to its article, also if they arrived later
+        (I2). `limit`: posts that are used at most, for now; their copies are not counted.
         """
-        waiting = await self._database.read(lambda s: unlinked(s, podcast_id, created_after))
+        linked = await self._link_copies(podcast_id) if story_once else 0
+        unlinked = partial(aggregation.unlinked, story_once=story_once, limit=limit)
+        batches = await self.database.read(
+            lambda s: unlinked(s, podcast_id, created_after, pending_since)
+        )
         created: list[str] = []
-        linked = 0
-        for bite in waiting:
-            work = partial(aggregate, podcast_id=podcast_id, post_ids=bite, make=make)
-            new, posts = await self._database.write(work)
+        for batch in batches:
+            work = partial(
+                aggregation.aggregate,
+                podcast_id=podcast_id,
+                post_ids=batch,
+                pending_since=pending_since,
+                make=make,
+            )
+            new, posts = await self.database.write(work)
             created += new
             linked += posts
+        if story_once and batches:
+            linked += await self._link_copies(podcast_id)
         return Aggregation(tuple(created), linked)
 
-    async def get(self, podcast_id: str, article_id: str) -> Article:
-        """An article of a podcast."""
-        return await self._database.read(lambda s: _article(s, podcast_id, article_id))
+    async def _link_copies(self, podcast_id: str) -> int:
+        """Link waiting copies of stories that have an article to it; return how many."""
+        linked = 0
+        while found := await self.database.read(
+            partial(stories.find_copies, podcast_id=podcast_id)
+        ):
+            new = await self.database.write(partial(stories.link_copies, found=found))
+            if not new:  # they were linked, or their articles deleted, meanwhile
+                break
+            linked += new
+        return linked
+
+    async def plan(
+        self,
+        podcast_id: str,
+        *,
+        created_after: datetime,
+        pending_since: datetime,
+        story_once: bool,
+        make: Maker,
+    ) -> Plan:
+        """What `aggregate` would make with these arguments; nothing is stored (E2).
+
+        Copies of a story are not counted.
+        """
+        batches = await self.database.read(
+            lambda s: aggregation.unlinked(
+                s, podcast_id, created_after, pending_since, story_once=story_once
+            )
+        )
+        created = linked = 0
+        shown: list[Article] = []
+        for batch in batches:
+            work = partial(
+                aggregation.planned, post_ids=batch, pending_since=pending_since, make=make
+            )
+            new, posts = await self.database.read(work)
+            created += len(new)
+            linked += posts
+            shown += new[: _MAX_PLANNED - len(shown)]
+        return Plan(created, linked, tuple(shown))
 
     async def each(self, podcast_id: str, ids: Sequence[str]) -> AsyncIterator[Article]:
-        """Those of these articles that there are, in this order; few are in memory at once."""
-        read = self._database.read
-        for first in range(0, len(ids), _MEASURED_AT_ONCE):
-            left = ids[first : first + _MEASURED_AT_ONCE]
-            lengths = await read(partial(_lengths, podcast_id=podcast_id, ids=left))
+        """Those of these articles that exist, in this order; few are in memory at a time."""
+        for left in chunks(ids, _LENGTHS_PER_QUERY):
+            lengths = await self.database.read(partial(_lengths, podcast_id=podcast_id, ids=left))
             while left:
-                count = fitting([lengths.get(id_, 0) for id_ in left], _CHARACTERS_AT_ONCE)
-                for article in await read(partial(_some, podcast_id=podcast_id, ids=left[:count])):
+                count = count_within([lengths.get(id_, 0) for id_ in left], _CHARACTERS_IN_MEMORY)
+                work = partial(_existing, podcast_id=podcast_id, ids=left[:count])
+                for article in await self.database.read(work):
                     yield article
                 left = left[count:]
-
-    async def newest(
-        self,
-        podcast_id: str,
-        *,
-        processed: bool | None = None,
-        limit: int,
-        before: str | None = None,
-    ) -> Sequence[Article]:
-        """Articles of a podcast, newest first; `before` continues behind the last one."""
-        wanted = Stretch("podcast_id", podcast_id, limit, before, also=_STATES[processed])
-        return await self._database.read(lambda s: _newest(s, wanted))
-
-    async def page(
-        self,
-        podcast_id: str,
-        *,
-        processed: bool | None = None,
-        limit: int,
-        behind: str | None = None,
-        oldest_first: bool = False,
-    ) -> Part[Article]:
-        """Articles in either order; `behind` continues, and long ones make a page shorter."""
-        wanted = Stretch(
-            "podcast_id",
-            podcast_id,
-            limit,
-            behind,
-            oldest_first=oldest_first,
-            also=_STATES[processed],
-        )
-        return await self._database.read(lambda s: _page(s, wanted))
-
-    async def mark_processed(
-        self, podcast_id: str, article_ids: Sequence[str], now: datetime
-    ) -> int:
-        """Mark articles as done with; those that are stay so (A3)."""
-        return await self._database.write(
-            lambda s: _mark_processed(s, podcast_id, article_ids, now)
-        )
-
-    async def mark_present(
-        self, podcast_id: str, article_ids: Sequence[str], now: datetime
-    ) -> tuple[int, Sequence[str]]:
-        """Mark those that there are; how many were not marked before, and which are missing."""
-        return await self._database.write(lambda s: _mark_present(s, podcast_id, article_ids, now))
-
-    async def counts(self, source_ids: Sequence[str]) -> Mapping[str, int]:
-        """How many articles each of these sources has."""
-        return await self._database.read(lambda s: count_by_source(s, "articles", source_ids))
-
-
-def _article(session: Session, podcast_id: str, article_id: str) -> Article:
-    rows = session.fetch(
-        f"SELECT {columns(ARTICLE_COLUMNS)} FROM articles WHERE id = :id AND podcast_id = :podcast",
-        {"id": article_id, "podcast": podcast_id},
-    )
-    if not rows:
-        raise NotFound(f"there is no article {article_id}")
-    return _with_posts(session, rows)[0]
-
-
-def _lengths(session: Session, *, podcast_id: str, ids: Sequence[str]) -> dict[str, int]:
-    sql = f"""SELECT id, length(body) FROM articles
-        WHERE {session.among("id", "ids")} AND podcast_id = :podcast"""
-    return dict(session.fetch(sql, {"ids": session.array(ids), "podcast": podcast_id}))
-
-
-def _some(session: Session, *, podcast_id: str, ids: Sequence[str]) -> list[Article]:
-    """Those of these articles that there are, in the order of their ids given."""
-    rows = session.fetch(
-        f"""SELECT {columns(ARTICLE_COLUMNS)} FROM articles
-        WHERE {session.among("id", "ids")} AND podcast_id = :podcast""",
-        {"ids": session.array(ids), "podcast": podcast_id},
-    )
-    found = {article.id: article for article in _with_posts(session, rows)}
-    return [found[id_] for id_ in ids if id_ in found]
-
-
-def _newest(session: Session, wanted: Stretch) -> list[Article]:
-    sql = f"SELECT {columns(ARTICLE_COLUMNS)} FROM articles {wanted.sql(session.kind)}"
-    return _with_posts(session, session.fetch(sql, wanted.params))
-
-
-def _page(session: Session, wanted: Stretch) -> Part[Article]:
-    rows, more = part_of(session, "articles", ARTICLE_COLUMNS, wanted)
-    return Part(tuple(_with_posts(session, rows)), more)
-
-
-def _with_posts(session: Session, rows: Sequence[Row]) -> list[Article]:
-    """Articles with the ids of the posts that they were made of."""
-    articles = [article_from(row) for row in rows]
-    links = session.fetch(
-        f"""SELECT article_id, post_id FROM post_articles
-        WHERE {session.among("article_id", "ids")} ORDER BY post_id""",
-        {"ids": session.array(article.id for article in articles)},
-    )
-    by_article: dict[str, list[str]] = {}
-    for article_id, post_id in links:
-        by_article.setdefault(article_id, []).append(post_id)
-    return [replace(a, post_ids=tuple(by_article.get(a.id, ()))) for a in articles]
-
-
-def _mark_processed(
-    session: Session, podcast_id: str, article_ids: Sequence[str], now: datetime
-) -> int:
-    marked, missing = _mark_present(session, podcast_id, article_ids, now)
-    if missing:  # and the transaction takes the others back
-        raise NotFound(f"there is no article {missing[0]}")
-    return marked
-
-
-def _mark_present(
-    session: Session, podcast_id: str, article_ids: Sequence[str], now: datetime
-) -> tuple[int, Sequence[str]]:
-    params = {
-        "ids": session.array(article_ids),
-        "podcast": podcast_id,
-        "now": to_ms(now),
-    }
-    mine = f"{session.among('id', 'ids')} AND podcast_id = :podcast"
-    found = {row[0] for row in session.fetch(f"SELECT id FROM articles WHERE {mine}", params)}
-    marked = session.execute(
-        f"""UPDATE articles SET is_processed = TRUE, processed_at = :now
-        WHERE NOT is_processed AND {mine}""",
-        params,
-    )
-    return marked, [one for one in dict.fromkeys(article_ids) if one not in found]

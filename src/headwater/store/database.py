@@ -1,150 +1,267 @@
-"""Database: reads and transactions off the event loop, the same for both kinds.
+"""Database: reads and transactions off the event loop, the same for SQLite and PostgreSQL.
 
-SQL functions are plain functions of a `Session`; they run in a database thread. One writer
-thread with one connection makes every write a short transaction of its own; readers have
-connections of theirs. The right to poll is looked after in a thread that does nothing else: a
-tick never waits for what somebody else has threads do.
+SQL functions are plain functions of a `Session` and run in a database thread. One writer thread
+with one connection makes every write a short transaction; reader threads have their own
+connections. The poll lock (the right to poll) has a separate thread, so renewing it never waits for
+queries.
 """
 
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import AbstractContextManager
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from headwater.errors import DatabaseUnavailable
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Params = Mapping[str, Any]
 Row = tuple[Any, ...]
 NO_PARAMS: Params = dict[str, Any]()  # never changed
 READERS = 4
+TOO_SLOW = "this search takes too long: add a source, dates or rarer words"
 
 
-class Session(Protocol):
-    """One connection inside a transaction; statements name their parameters `:like_this`."""
+class Session(ABC):
+    """One connection inside a transaction.
+
+    Statements name their parameters `:like_this`; `IN :names` compares with all values of a list.
+    Locking clauses such as FOR UPDATE end a statement; SQLite, which has one writer, ignores them.
+    """
 
     kind: str  # `sqlite` or `postgres`
+    connection: Any  # of the driver
 
-    def execute(self, sql: str, params: Params = ...) -> int:
-        """Run a statement and answer how many rows it touched."""
-        ...
+    def run(self, sql: str, params: Any, **options: Any) -> Any:
+        """Run a statement with the driver's own parameters and return its cursor."""
+        return self.connection.execute(sql, params, **options)
+
+    @abstractmethod
+    def native(self, sql: str) -> str:
+        """A statement in the dialect and with the parameters of this database."""
+
+    def bound(self, params: Params) -> Params:
+        """Parameters for the driver: a list, tuple or set as the array of `IN :name`."""
+        return {
+            name: self.array(value) if isinstance(value, list | tuple | set) else value
+            for name, value in params.items()
+        }
+
+    def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
+        """Run a statement and return the number of affected rows."""
+        return int(self.run(self.native(sql), self.bound(params)).rowcount)
 
     def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
         """Run a statement once per row."""
-        ...
+        self.connection.cursor().executemany(self.native(sql), rows)
 
-    def fetch(self, sql: str, params: Params = ...) -> list[Row]:
-        """Run a query and answer all its rows."""
-        ...
+    def fetch(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run a query and return all its rows."""
+        rows: list[Row] = self.run(self.native(sql), self.bound(params)).fetchall()
+        return rows
 
-    def look_up(self, sql: str, params: Params) -> list[Row]:
-        """Run a query that looks into an index for each of many values."""
-        ...
+    def fetch_unprepared(self, sql: str, params: Params) -> list[Row]:
+        """Run a query that PostgreSQL must plan for these very parameters."""
+        return self.fetch(sql, params)
 
-    def fetch_together(self, columns: str, rest: str, params: Params = ...) -> list[Row]:
-        """Run `SELECT columns rest` for many rows that are wanted at once."""
-        ...
+    def fetch_bulk(self, columns: str, rest: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run `SELECT columns rest` and transfer all rows in one driver step."""
+        return self.fetch(f"SELECT {columns} {rest}", params)
 
-    def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = ...) -> None:
+    def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = "") -> None:
         """Insert rows that all have the same columns."""
-        ...
+        for given, values in self.given(table, rows):
+            names = ", ".join(rows[0])
+            self.run(f"INSERT INTO {table} ({names}) {given} {conflict}", values)
 
-    def update_rows(self, table: str, rows: Sequence[Params], also: str) -> None:
-        """Set columns of rows by their `id`; `also` is set in each of them."""
-        ...
+    def update_rows(self, table: str, rows: Sequence[Params], also: str = "") -> None:
+        """Set columns of rows by their `id`; the assignment `also` applies to each of them."""
+        for given, values in self.given(table, rows):
+            changes = [f"{name} = given.{name}" for name in rows[0] if name != "id"]
+            self.run(
+                f"""WITH given ({", ".join(rows[0])}) AS ({given})
+                UPDATE {table} SET {", ".join([*filter(None, [also]), *changes])}
+                FROM given WHERE {table}.id = given.id""",
+                values,
+            )
 
-    def array(self, values: Iterable[Any]) -> Any:
-        """Wrap values so that `among` can look them up."""
-        ...
+    @abstractmethod
+    def time_limit(self, seconds: float) -> AbstractContextManager[Callable[[], bool]]:
+        """Cancel a statement that takes longer, with SearchTooSlow; yields: is the time over?"""
 
-    def among(self, column: str, name: str) -> str:
-        """The condition that a column is one of the values bound to `name`."""
-        ...
+    @abstractmethod
+    def given(self, table: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
+        """Queries that together return these rows, with their values in the driver's order."""
+
+    @abstractmethod
+    def array(self, values: Collection[Any]) -> Any:
+        """The parameter that stands for these values."""
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
+        self.connection.close()
+
+
+class DescribedChange(Protocol):
+    """A change whose entry of the audit log is stored in the same transaction."""
+
+    entry_id: int | None
+    is_current: bool
+
+    def insert(self, session: Session) -> int:
+        """Insert the entry, and return its id."""
         ...
 
 
 class Database(ABC):
-    """Runs SQL functions in threads; the two kinds say how to connect and what errors mean."""
+    """Runs SQL functions in threads; subclasses define connections and error translation."""
 
     migrations: Path
     takes_workers = False  # several processes may poll it
 
     def __init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="headwater-writer")
+        self._long_writer = self._writer  # a separate one where two can write at a time
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="headwater-reader")
-        self._claimer = ThreadPoolExecutor(1, thread_name_prefix="headwater-claim")
+        self._lock_thread = ThreadPoolExecutor(1, thread_name_prefix="headwater-poll-lock")
+        self._threads = [self._writer, self._readers, self._lock_thread]
         self._local = threading.local()
         self._sessions: list[Session] = []
-        self.people_waiting = 0  # for an answer right now: polls take small steps meanwhile (H3)
+        # functions that join each write transaction of a task
+        self.added_to_writes: dict[asyncio.Task[Any] | None, Callable[[Session], None]] = {}
+        # API and web requests in progress: batches yield to the event loop more often then (H3)
+        self.interactive_requests = 0
+        # what a person is changing now, for the audit log; None for the service itself (U9)
+        self.described_change: Callable[[], DescribedChange | None] = lambda: None
+
+    def free_bytes(self) -> int | None:
+        """The free space on the disk of the database; None: it is on its own server."""
+        return None
 
     @property
     @abstractmethod
     def address(self) -> str:
-        """Where the database is, without what lets one in."""
+        """Where the database is, without credentials."""
 
     async def read(self, work: Callable[[Session], T]) -> T:
-        """Run a query function on a consistent view of the database."""
+        """Run a query function on a consistent snapshot."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._reading, work)
+        return await loop.run_in_executor(self._readers, self._run_read, work)
 
-    async def glance(self, work: Callable[[Session], T]) -> T:
-        """Look up a few rows of a small table, at once where a thread would take longer."""
+    async def read_inline(self, work: Callable[[Session], T]) -> T:
+        """Read a few rows of a small table, on the event loop where that is faster."""
         return await self.read(work)
+
+    async def read_single(self, work: Callable[[Session], T]) -> T:
+        """Run a function with a single query, which needs no transaction for its snapshot."""
+        return await self.read(work)
+
+    async def fetch(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run one query and return all its rows."""
+        return await self.read_single(lambda session: session.fetch(sql, params))
 
     async def write(self, work: Callable[[Session], T]) -> T:
         """Run a function as one transaction: all of it is stored, or nothing."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writer, self._writing, work)
+        return await self._write_change(self._writer, work)
 
-    async def write_aside(self, work: Callable[[Session], T]) -> T:
-        """The same for what takes long, beside other transactions where there can be any (H3)."""
-        return await self.write(work)
+    async def write_long(self, work: Callable[[Session], T]) -> T:
+        """Run a long transaction, concurrently with other writes where possible (H3)."""
+        return await self._write_change(self._long_writer, work)
+
+    async def write_apart(self, work: Callable[[Session], T]) -> T:
+        """Run a transaction that is no change by a person, such as to the state of a host."""
+        return await self._transaction_in(self._writer, work)
+
+    async def write_long_apart(self, work: Callable[[Session], T]) -> T:
+        """Run a long transaction that is no change by a person, such as a poll (H3)."""
+        return await self._transaction_in(self._long_writer, work)
+
+    async def _write_change(self, thread: ThreadPoolExecutor, work: Callable[[Session], T]) -> T:
+        """Run a transaction with what the current task adds to it, and its audit entry (U9)."""
+        if self.added_to_writes:
+            work = self._with_added(work)
+        change = self.described_change()
+        if change is None:
+            return await self._transaction_in(thread, work)
+        insert = change.insert
+        result, entry_id = await self._transaction_in(thread, lambda s: (work(s), insert(s)))
+        change.entry_id, change.is_current = entry_id, True
+        return result
+
+    def _with_added(self, work: Callable[[Session], T]) -> Callable[[Session], T]:
+        """The function followed by what the current task adds to its transactions."""
+        added = self.added_to_writes.get(asyncio.current_task())
+        if added is None:
+            return work
+
+        def both(session: Session) -> T:
+            result = work(session)
+            added(session)
+            return result
+
+        return both
+
+    async def _transaction_in(self, thread: ThreadPoolExecutor, work: Callable[[Session], T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(thread, self.run_transaction, work)
+
+    async def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
+        """Run one statement as a transaction and return the number of affected rows."""
+        return await self.write(lambda session: session.execute(sql, params))
 
     async def close(self) -> None:
-        """Finish what is under way and close every connection."""
-        await asyncio.to_thread(self._shut)
+        """Finish running transactions and close every connection."""
+        await asyncio.to_thread(self.shut_down)
 
-    def _shut(self) -> None:
-        for threads in self._threads():
+    def shut_down(self) -> None:
+        """Do the same from a thread without an event loop."""
+        for threads in self._threads:
             threads.shutdown(wait=True)
         for session in self._sessions:
             session.close()
         self._sessions.clear()
 
-    def _threads(self) -> Sequence[ThreadPoolExecutor]:
-        return self._writer, self._readers, self._claimer
+    def _run_read(self, work: Callable[[Session], T]) -> T:
+        return self.retried(work, self.in_read)
 
-    def _reading(self, work: Callable[[Session], T]) -> T:
+    def retried(
+        self, work: Callable[[Session], T], run: Callable[[Session, Callable[[Session], T]], T]
+    ) -> T:
+        """Run a function on the calling thread's connection.
+
+        An idle connection may have been cut: it is run once more on a new one.
+        """
         try:
-            return self._translated(work, self._in_read)
+            return self._translated(work, run)
         except DatabaseUnavailable:
-            # the connection may have been cut while it was idle: a new one may do better
-            return self._translated(work, self._in_read)
+            return self._translated(work, run)
 
-    def _writing(self, work: Callable[[Session], T]) -> T:
-        return self._translated(work, self._in_transaction)
+    def run_transaction(self, work: Callable[[Session], T]) -> T:
+        """Run a function as one transaction on the calling thread's connection."""
+        return self._translated(work, self.in_transaction)
 
     def _translated(
         self, work: Callable[[Session], T], run: Callable[[Session, Callable[[Session], T]], T]
     ) -> T:
         try:
             return run(self._session(), work)
-        except Exception as error:  # the kind knows which of its driver's errors mean what
-            self._forget_if_broken(error)
-            translated = self.translate(error)
-            if translated is error:
-                raise
+        except Exception as error:  # the subclass knows which driver errors mean what
+            self._discard_broken(error)
+            self._raise_translated(error)
+            raise
+
+    def _raise_translated(self, error: Exception) -> None:
+        translated = self.translate(error)
+        if translated is not error:
             raise translated from error
 
     def _session(self) -> Session:
-        """The calling thread's own connection, opened when first needed."""
+        """The calling thread's own connection, opened on first use."""
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self.connect()
@@ -152,11 +269,10 @@ class Database(ABC):
             self._sessions.append(session)
         return session
 
-    def _forget_if_broken(self, error: Exception) -> None:
-        if not self.is_broken(error):
-            return
+    def _discard_broken(self, error: Exception) -> None:
+        """Close the calling thread's connection if this error makes it unusable."""
         session = getattr(self._local, "session", None)
-        if session is not None:
+        if session is not None and self.is_broken(error):
             self._local.session = None
             self._sessions.remove(session)
             session.close()
@@ -167,60 +283,112 @@ class Database(ABC):
 
     @abstractmethod
     def translate(self, error: Exception) -> Exception:
-        """Turn a driver's error into ours; anything else comes back as it is."""
+        """Convert a driver's error into one of ours; return any other error as it is."""
 
     @abstractmethod
     def is_broken(self, error: Exception) -> bool:
         """Whether the connection that raised this must be replaced."""
 
     @abstractmethod
-    def _in_transaction(self, session: Session, work: Callable[[Session], T]) -> T: ...
+    def in_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Run a function between BEGIN and COMMIT, or roll back."""
 
     @abstractmethod
-    def _in_read(self, session: Session, work: Callable[[Session], T]) -> T: ...
+    def in_read(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Run a function on a consistent snapshot."""
 
-    async def try_claim(self, *, shared: bool = False) -> bool:
-        """Take the right to poll, alone or beside others; the driver's errors made ours (S10)."""
-        return await self._asked(partial(self.claim, shared=shared))
+    async def acquire_poll_lock(self, *, shared: bool = False) -> bool:
+        """Acquire the poll lock without blocking; False if another process holds it (S10)."""
+        return await self._in_lock_thread(partial(self.take_poll_lock, shared=shared))
 
-    async def keep_claim(self) -> bool:
-        """Make sure that the right to poll is still ours; False if another process has it now."""
-        return await self._asked(self._still_claimed)
+    async def renew_poll_lock(self) -> bool:
+        """Verify the poll lock, or acquire it again; False if another process holds it now."""
+        return await self._in_lock_thread(self._reacquire_poll_lock)
 
-    async def _asked(self, ask: Callable[[], bool]) -> bool:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._claimer, self._ours, ask)
-
-    def _ours(self, ask: Callable[[], bool]) -> bool:
+    async def _in_lock_thread(self, work: Callable[[], bool]) -> bool:
         try:
-            return ask()
+            return await asyncio.get_running_loop().run_in_executor(self._lock_thread, work)
         except Exception as error:
-            translated = self.translate(error)
-            if translated is error:
-                raise
-            raise translated from error
+            self._raise_translated(error)
+            raise
 
-    def _still_claimed(self) -> bool:
+    def _reacquire_poll_lock(self) -> bool:
         return True
 
-    @abstractmethod
-    def claim(self, *, shared: bool = False) -> bool:
-        """Take the right to poll this database; False if another process has it (S10).
+    async def refuse_shared_sessions(self) -> None:  # noqa: B027 - a file has no proxy
+        """Raise ConfigError if a proxy shares sessions, which breaks locks (S10)."""
 
-        `shared`: as one of several workers, none of which has it alone.
+    @abstractmethod
+    def take_poll_lock(self, *, shared: bool = False) -> bool:
+        """Acquire the right to poll this database; False if another process holds it (S10).
+
+        `shared`: held together with other workers.
         """
 
     @abstractmethod
-    def is_claimed(self) -> bool:
-        """Whether some other process holds the right to poll."""
+    def is_poll_locked(self) -> bool:
+        """Whether another process holds the poll lock."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give the right to poll back."""
+        """Release the poll lock."""
 
-    def refuse_damage(self, session: Session) -> None:  # noqa: B027 - a server checks itself
-        """Raise DatabaseCorrupt if a quick look finds the data damaged (K6)."""
+    def refuse_replaced(self) -> None:  # noqa: B027 - a server's database has no such file
+        """Raise DatabaseReplaced if the file was deleted or replaced while it was open (K5)."""
+
+    def quick_check(self, session: Session) -> None:  # noqa: B027 - a server checks its own data
+        """Raise DatabaseCorrupt if a quick check finds damaged data (K6)."""
+
+    def missing_grant(self, _session: Session) -> str | None:
+        """The statement that would let this user create tables; None if it already may."""
+        return None
 
     @abstractmethod
-    def faults(self) -> list[str]:
-        """Check the stored data for damage and name what is wrong."""
+    def integrity_errors(self) -> list[str]:
+        """Run a full check of the stored data and describe each error found."""
+
+
+class Tables:
+    """Access to some tables: methods made of SQL functions by `reads` and `writes`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
+_Method = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]  # of a subclass of Tables
+
+
+def _method_maker(how: str) -> Callable[[Callable[Concatenate[Session, P], T]], _Method[P, T]]:
+    def make(function: Callable[Concatenate[Session, P], T]) -> _Method[P, T]:
+        @wraps(function)
+        async def method(self: Tables, /, *args: P.args, **options: P.kwargs) -> T:
+            run = getattr(self.database, how)
+            result: T = await run(lambda session: function(session, *args, **options))
+            return result
+
+        return method
+
+    return make
+
+
+# A method of `Tables` made of a function: of queries, one query, few rows, a transaction, or a
+# transaction that is no change by a person.
+reads = _method_maker("read")
+reads_single = _method_maker("read_single")
+reads_inline = _method_maker("read_inline")
+writes = _method_maker("write")
+writes_apart = _method_maker("write_apart")
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Split a sequence into slices of at most `size` items."""
+    for first in range(0, len(items), size):
+        yield items[first : first + size]
+
+
+def grouped_by_columns(rows: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """Group rows that have the same columns, as bulk inserts and updates require."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row), []).append(row)
+    return groups.values()

@@ -1,174 +1,229 @@
-"""Hosts: when a lane may be visited again, and which hosts were good (P3, P9, O2, O3)."""
+"""Hosts: when a lane may be visited again, and summaries of a host's sources (P3, P9, O2, O3)."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from headwater.model import Hold, HostState, PollRecord, Source, Visit
-from headwater.store import host_lists
-from headwater.store.database import Database, Session
-from headwater.store.host_lists import HostTally
-from headwater.store.rows import host_from, to_ms
+from headwater.model import (
+    Fence,
+    Hold,
+    HostState,
+    Outcome,
+    PollRecord,
+    Source,
+    SourceType,
+    Visit,
+)
+from headwater.store import poll_history
+from headwater.store.database import Row, Session, Tables, reads, writes, writes_apart
+from headwater.store.key_values import set_value
+from headwater.store.row_mapping import (
+    SOURCE_COLUMNS,
+    RowReader,
+    columns,
+    decoder,
+    encoded,
+    hold_of,
+    read_source,
+    row_reader,
+    to_ms,
+)
+from headwater.store.shards import NOW_MS
 
-_COLUMNS = """lane, next_allowed_at, next_allowed_set_at, hold_until, hold_set_at, hold_reason,
-    last_success_at, resolved_at"""
+_STATE_COLUMNS = {
+    "lane": str, "next_allowed_at": datetime, "next_allowed_set_at": datetime,
+    "hold_until": datetime, "hold_set_at": datetime, "hold_reason": str,
+    "last_success_at": datetime, "resolved_at": datetime,
+}  # fmt: skip
+_SELECT = f"SELECT {columns(_STATE_COLUMNS)} FROM hosts"
+# Announcements are a few rows of a small table: cheap to read every second, unlike all hosts.
+_PREFIX = "visited:"
+_ANNOUNCED = f"""lane IN (
+    SELECT substr(name, {len(_PREFIX) + 1}) FROM facts
+    WHERE name LIKE '{_PREFIX}%' AND value > :since)"""
+_ANNOUNCED_FOR = timedelta(minutes=10)
 
-# The news of other processes are few rows of a small table: looking for them costs nothing, which
-# a look through all hosts every second would not.
-_NEWS = "visited:"
-_ANNOUNCED = f"""SELECT {_COLUMNS} FROM hosts WHERE lane IN (
-    SELECT substr(name, {len(_NEWS) + 1}) FROM facts
-    WHERE name LIKE '{_NEWS}%' AND value > :since)"""
-_NEWS_LAST = timedelta(minutes=10)
+# The first reads the user's podcasts once; the second checks rows one by one along an index.
+_OWNED = "s.podcast_id IN (SELECT p.id FROM podcasts p WHERE p.user_id = :owner)"
+_IS_OWNED = "EXISTS (SELECT 1 FROM podcasts p WHERE p.id = s.podcast_id AND p.user_id = :owner)"
+# Jumps from host to host in the index and skips the many sources that one host may have.
+_NAMES = """
+    WITH RECURSIVE names (host, number) AS (
+        SELECT (SELECT s.host FROM sources s WHERE s.host > :after {owned}
+            ORDER BY s.host LIMIT 1), 1
+        UNION ALL
+        SELECT (SELECT s.host FROM sources s WHERE s.host > names.host {owned}
+            ORDER BY s.host LIMIT 1), number + 1
+        FROM names WHERE names.host IS NOT NULL AND number < :limit
+    ) SELECT host FROM names WHERE host IS NOT NULL
+"""
+# For a user with few sources: reading these is cheaper than jumping through all hosts.
+_NAMES_OF_FEW = """
+    SELECT DISTINCT s.host FROM podcasts p JOIN sources s ON s.podcast_id = p.id
+    WHERE p.user_id = :owner AND s.host > :after ORDER BY s.host LIMIT :limit
+"""
+# Pages that are to be read may be on hosts without sources (T4).
+_NAMES_OF_PAGES = """
+    SELECT DISTINCT v.host FROM page_visits v JOIN sources s ON s.id = v.source_id
+    WHERE v.host > :after {owned} ORDER BY v.host LIMIT :limit
+"""
+_COUNT_UP_TO = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM podcasts p JOIN sources s ON s.podcast_id = p.id
+        WHERE p.user_id = :owner LIMIT :most
+    ) AS counted
+"""
+_TALLIES = """
+    SELECT s.host, s.type, count(*), count(*) FILTER (WHERE s.enabled),
+        count(*) FILTER (WHERE s.enabled AND s.consecutive_failures > 0),
+        count(s.poll_delay_seconds), max(s.poll_delay_seconds), max(s.last_success_at)
+    FROM sources s WHERE s.host IN :hosts {owned} GROUP BY s.host, s.type ORDER BY s.host, s.type
+"""
+_POLLED_LAST = """
+    SELECT s.id FROM sources s WHERE s.host = :host AND s.last_polled IS NOT NULL {owned}
+    ORDER BY s.last_polled DESC LIMIT :limit
+"""
+# Failing sources come first.
+_SOURCES = f"""
+    SELECT {columns(SOURCE_COLUMNS, "s")} FROM sources s WHERE s.host = :host {{owned}}
+    ORDER BY CASE WHEN s.enabled AND s.consecutive_failures > 0 THEN 0 ELSE 1 END, s.id
+    LIMIT :limit
+"""
+_BY_PODCAST = """
+    SELECT s.podcast_id, count(*) FROM sources s WHERE s.host = :host {owned}
+    GROUP BY s.podcast_id ORDER BY count(*) DESC, s.podcast_id LIMIT :limit
+"""
+_FAILED_LAST = f"""
+    SELECT (SELECT failure_kind FROM polls WHERE {poll_history.newest_first("s.id")} LIMIT 1)
+    FROM sources s WHERE s.host = :host AND s.enabled AND s.consecutive_failures > 0 {{owned}}
+    LIMIT :limit
+"""
+_FEW_SOURCES = 5000
 
 
-class Hosts:
-    """The hosts table."""
+@dataclass(frozen=True, slots=True)
+class HostTally:
+    """Numbers of the sources of one type on a host."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    host: str
+    type: SourceType
+    sources: int
+    enabled: int
+    failing: int
+    own_delays: int  # sources with their own delay
+    longest_own_delay: int | None
+    last_success_at: datetime | None
 
-    async def all(self) -> Sequence[HostState]:
-        """What is remembered of every lane."""
-        rows = await self._database.read(lambda s: s.fetch(f"SELECT {_COLUMNS} FROM hosts"))
-        return [host_from(row) for row in rows]
 
-    async def get(self, lane: str) -> HostState:
-        """What is remembered of one lane."""
-        sql = f"SELECT {_COLUMNS} FROM hosts WHERE lane = :lane"
-        rows = await self._database.read(lambda s: s.fetch(sql, {"lane": lane}))
-        return host_from(rows[0]) if rows else HostState(lane)
+def _state_of(*row: Any) -> HostState:
+    lane, next_allowed_at, next_set_at, until, set_at, reason, *times = row
+    return HostState(lane, next_allowed_at, next_set_at, hold_of(until, set_at, reason), *times)
 
-    async def of_lanes(self, lanes: Sequence[str]) -> Mapping[str, HostState]:
-        """What is remembered of these lanes; one that nothing is known of is left out."""
-        return await self._database.read(lambda s: of_lanes(s, lanes))
 
-    async def keep(self, visits: Sequence[Visit]) -> None:
-        """Remember visits that no poll could record (S8)."""
-        await self._database.write(lambda s: keep_visits(s, visits))
+_read_state = RowReader(
+    "hosts", {c: decoder(kind) for c, kind in _STATE_COLUMNS.items()}, _state_of
+)
+_read_tally = row_reader(HostTally, "sources")
 
-    async def keep_hold(self, lane: str, hold: Hold) -> None:
-        """Remember that a lane wants to be left alone, as a preview was told (P9)."""
-        await self._database.write(lambda s: keep_holds(s, [(lane, hold)]))
 
-    async def announce(self, lane: str, now: datetime) -> None:
-        """Tell the service, which may run in another process, that a lane's state is news (P3)."""
-        await self._database.write(lambda s: _announce(s, lane, now))
+def _states(session: Session, where: str = "TRUE", **params: object) -> list[HostState]:
+    rows = session.fetch(f"{_SELECT} WHERE {where}", params)
+    return _read_state.all(rows)
 
-    async def visited_aside(self, since: datetime) -> Sequence[HostState]:
-        """The lanes that other processes announced since a moment."""
-        params = {"since": str(to_ms(since))}
-        rows = await self._database.read(lambda s: s.fetch(_ANNOUNCED, params))
-        return [host_from(row) for row in rows]
 
-    async def close_half_visits(self, now: datetime) -> bool:
-        """Let visits that only began count as ended now; whether there were any (P3)."""
-        return await self._database.write(lambda s: close_half_visits(s, now))
-
-    async def closed(self, now: datetime) -> Sequence[HostState]:
-        """The lanes that are on hold, or wait for a delay to be over."""
-        sql = f"SELECT {_COLUMNS} FROM hosts WHERE hold_until > :now OR next_allowed_at > :now"
-        rows = await self._database.read(lambda s: s.fetch(sql, {"now": to_ms(now)}))
-        return [host_from(row) for row in rows]
-
-    async def names(self, *, owner: str | None, after: str, limit: int) -> Sequence[str]:
-        """Hosts in order, behind a given one: of a user's sources, or of everybody's."""
-        return await self._database.read(lambda s: host_lists.names(s, owner, after, limit))
-
-    async def tallies(self, hosts: Sequence[str], *, owner: str | None) -> Sequence[HostTally]:
-        """What a user, or everybody, watches on these hosts, type by type."""
-        return await self._database.read(lambda s: host_lists.tallies(s, owner, hosts))
-
-    async def answers(self, host: str, *, owner: str | None, limit: int) -> Sequence[PollRecord]:
-        """The last polls of a user's, or everybody's, sources of a host, newest first."""
-        return await self._database.read(lambda s: host_lists.answers(s, owner, host, limit))
-
-    async def watched(self, host: str, *, owner: str | None, limit: int) -> Sequence[Source]:
-        """Sources of a user's, or of everybody's, on a host, those that fail first."""
-        return await self._database.read(lambda s: host_lists.watched(s, owner, host, limit))
-
-    async def counts_by_podcast(
-        self, host: str, *, owner: str | None, limit: int
-    ) -> Sequence[tuple[str, int]]:
-        """How many sources on a host each podcast has, by its id, those with the most first."""
-        return await self._database.read(
-            lambda s: host_lists.counts_by_podcast(s, owner, host, limit)
-        )
-
-    async def causes(
-        self, hosts: Sequence[str], *, owner: str | None, limit: int
-    ) -> Mapping[str, Sequence[tuple[str, int]]]:
-        """Of what kinds the last failures on these hosts were, the most frequent first."""
-        return await self._database.read(lambda s: host_lists.causes(s, owner, hosts, limit))
+def _all(session: Session) -> list[HostState]:
+    """The stored state of every lane."""
+    return _states(session)
 
 
 def of_lanes(session: Session, lanes: Sequence[str]) -> dict[str, HostState]:
-    """What is remembered of these lanes."""
-    sql = f"SELECT {_COLUMNS} FROM hosts WHERE {session.among('lane', 'lanes')}"
-    rows = session.fetch(sql, {"lanes": session.array(set(lanes))})
-    return {row[0]: host_from(row) for row in rows}
+    """The stored states of these lanes; lanes without one are left out."""
+    return {state.lane: state for state in _states(session, "lane IN :lanes", lanes=set(lanes))}
+
+
+def _get(session: Session, lane: str) -> HostState:
+    """The stored state of one lane."""
+    return of_lanes(session, [lane]).get(lane, HostState(lane))
+
+
+def _announced(session: Session, since: datetime) -> list[HostState]:
+    """The states of lanes that were announced after `since`."""
+    return _states(session, _ANNOUNCED, since=str(to_ms(since)))
+
+
+def _closed(session: Session, now: datetime) -> list[HostState]:
+    """The states of lanes that have a hold or a delay that is not over."""
+    return _states(session, "hold_until > :now OR next_allowed_at > :now", now=to_ms(now))
 
 
 def _announce(session: Session, lane: str, now: datetime) -> None:
-    session.execute(
-        f"DELETE FROM facts WHERE name LIKE '{_NEWS}%' AND value < :before",
-        {"before": str(to_ms(now - _NEWS_LAST))},
-    )
-    session.execute(
-        """INSERT INTO facts (name, value) VALUES (:name, :now)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
-        {"name": _NEWS + lane, "now": str(to_ms(now))},
-    )
+    """Announce to a service in another process that a lane's state has changed (P3)."""
+    sql = f"DELETE FROM facts WHERE name LIKE '{_PREFIX}%' AND value < :before"
+    session.execute(sql, {"before": str(to_ms(now - _ANNOUNCED_FOR))})
+    set_value(session, _PREFIX + lane, str(to_ms(now)))
 
 
 def keep_visits(session: Session, visits: Sequence[Visit]) -> None:
-    """Remember when lanes may be visited again, and which were good."""
-    _keep(session, [visit for visit in visits if visit.is_last], is_news="TRUE")
-    # where others may have been since: a visit under way, or a later one, stays as it is
-    now_ms = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
+    """Store when lanes may be visited again, and which visits succeeded."""
+    if session.kind == "sqlite":  # one process polls: the last record counts
+        _keep(session, visits, is_newer="TRUE")
+        return
+    _keep(session, [visit for visit in visits if visit.is_last], is_newer="TRUE")
+    # other processes may have visited since: an unfinished or a later visit is not overwritten
     _keep(
         session,
         [visit for visit in visits if not visit.is_last],
-        is_news=f"""hosts.next_allowed_at IS NULL
+        is_newer=f"""hosts.next_allowed_at IS NULL
             OR hosts.next_allowed_set_at < excluded.next_allowed_set_at
-            OR hosts.next_allowed_set_at > {now_ms}""",
+            OR hosts.next_allowed_set_at > {NOW_MS}""",
     )
 
 
-def _keep(session: Session, visits: Sequence[Visit], *, is_news: str) -> None:
+def _keep(session: Session, visits: Sequence[Visit], *, is_newer: str) -> None:
     merged: dict[str, dict[str, object]] = {}
     for visit in visits:
-        row = _row(visit)
+        ended = to_ms(visit.ended_at)
+        row = {
+            "lane": visit.lane,
+            "next_allowed_at": encoded(visit.next_allowed_at),
+            "next_allowed_set_at": ended if visit.next_allowed_at is not None else None,
+            "last_success_at": ended if visit.succeeded else None,
+            "resolved_at": ended if visit.resolved else None,
+        }
         known = merged.setdefault(visit.lane, row)
         known.update((name, value) for name, value in row.items() if value is not None)
     changes = ", ".join(
-        f"""{name} = CASE WHEN excluded.{name} IS NOT NULL AND ({is_news}) THEN excluded.{name}
+        f"""{name} = CASE WHEN excluded.{name} IS NOT NULL AND ({is_newer}) THEN excluded.{name}
             ELSE hosts.{name} END"""
         for name in ("next_allowed_at", "next_allowed_set_at")
     )
     session.insert_rows(
         "hosts",
-        [merged[lane] for lane in sorted(merged)],  # in one order: nobody waits in a circle
+        [merged[lane] for lane in sorted(merged)],  # the same order in all processes: no deadlock
         f"""ON CONFLICT (lane) DO UPDATE SET {changes},
             last_success_at = coalesce(excluded.last_success_at, hosts.last_success_at),
             resolved_at = coalesce(excluded.resolved_at, hosts.resolved_at)""",
     )
 
 
-def close_half_visits(session: Session, now: datetime) -> bool:
-    """Let visits that only began count as ended now; whether there were any (P3)."""
-    return bool(
-        session.execute(
-            """UPDATE hosts SET next_allowed_set_at = :now WHERE next_allowed_at IS NOT NULL
-            AND next_allowed_set_at IS NULL""",
-            {"now": to_ms(now)},
-        )
-    )
+def _end_unfinished_visits(session: Session, now: datetime) -> bool:
+    """Count unfinished visits as ended now; True if there were any (P3)."""
+    sql = """UPDATE hosts SET next_allowed_set_at = :now
+        WHERE next_allowed_at IS NOT NULL AND next_allowed_set_at IS NULL"""
+    return session.execute(sql, {"now": to_ms(now)}) > 0
+
+
+def _keep_hold(session: Session, lane: str, hold: Hold) -> None:
+    """Store the hold of a lane at once, not with an outcome (P9)."""
+    keep_holds(session, [(lane, hold)])
 
 
 def keep_holds(
     session: Session, holds: Sequence[tuple[str, Hold]], *, only_longer: bool = False
 ) -> None:
-    """Remember which lanes want to be left alone, and until when (P9)."""
+    """Store the holds of lanes (P9)."""
     if not holds:
         return
     longer = "hosts.hold_until IS NULL OR hosts.hold_until < excluded.hold_until"
@@ -185,12 +240,126 @@ def keep_holds(
     )
 
 
-def _row(visit: Visit) -> dict[str, object]:
-    ended = to_ms(visit.ended_at)
-    return {
-        "lane": visit.lane,
-        "next_allowed_at": to_ms(visit.next_allowed_at),
-        "next_allowed_set_at": ended if visit.next_allowed_at is not None else None,
-        "last_success_at": ended if visit.succeeded else None,
-        "resolved_at": ended if visit.resolved else None,
-    }
+def keep_of_outcomes(
+    session: Session, outcomes: Sequence[Outcome], late: Collection[Fence]
+) -> None:
+    """Store visits and holds, which apply even if the outcome is discarded (P3, P9).
+
+    Of a worker that lost its shard only longer holds: other workers made visits since (K8).
+    """
+    _count_shared(session, outcomes)
+    timely = [o for o in outcomes if o.fence not in late] if late else outcomes
+    keep_visits(session, [visit for outcome in timely for visit in outcome.visits])
+    keep_holds(session, _holds(timely))
+    if late:
+        overtaken = [outcome for outcome in outcomes if outcome.fence in late]
+        keep_holds(session, _holds(overtaken), only_longer=True)
+
+
+def _count_shared(session: Session, outcomes: Sequence[Outcome]) -> None:
+    """Count the polls that needed no request of their own (Y7)."""
+    counted = Counter(o.before.host for o in outcomes if o.shared and o.before.host)
+    if counted:
+        session.execute_many(
+            """INSERT INTO hosts (lane, shared_requests) VALUES (:lane, :count)
+            ON CONFLICT (lane) DO UPDATE
+            SET shared_requests = hosts.shared_requests + excluded.shared_requests""",
+            [{"lane": host, "count": count} for host, count in sorted(counted.items())],
+        )
+
+
+def _shared_requests(session: Session, names: Sequence[str]) -> Counter[str]:
+    """How many polls on each of these hosts needed no request of their own (Y7)."""
+    sql = "SELECT lane, shared_requests FROM hosts WHERE lane IN :names AND shared_requests > 0"
+    return Counter(dict(session.fetch(sql, {"names": list(names)})))
+
+
+def _holds(outcomes: Sequence[Outcome]) -> list[tuple[str, Hold]]:
+    return [(o.hold_lane, o.hold) for o in outcomes if o.hold is not None and o.hold_lane]
+
+
+def names(session: Session, *, owner: str | None, after: str, limit: int) -> list[str]:
+    """The hosts of a user's sources and pending pages, in order and behind a given one.
+
+    `owner`: None for those of all users.
+    """
+    params = {"after": after, "limit": limit}
+    pages = fetch_owned(session, _NAMES_OF_PAGES, owner, **params)
+    if owner is None:
+        sql = _NAMES.format(owned="")
+    else:
+        params["owner"] = owner
+        counted = session.fetch(_COUNT_UP_TO, {"owner": owner, "most": _FEW_SOURCES})[0][0]
+        is_few = counted < _FEW_SOURCES
+        sql = _NAMES_OF_FEW if is_few else _NAMES.format(owned=f"AND {_IS_OWNED}")
+    return sorted({row[0] for row in (*session.fetch(sql, params), *pages)})[:limit]
+
+
+def fetch_owned(session: Session, sql: str, owner: str | None, **params: object) -> list[Row]:
+    """Rows of a user's sources, or of all users if None; `{owned}` stands for the condition."""
+    if owner is None:
+        return session.fetch(sql.format(owned=""), params)
+    return session.fetch(sql.format(owned=f"AND {_OWNED}"), params | {"owner": owner})
+
+
+def _tallies(session: Session, hosts: Sequence[str], *, owner: str | None) -> list[HostTally]:
+    """Numbers of a user's sources, or of all users, on these hosts, by type."""
+    return _read_tally.all(fetch_owned(session, _TALLIES, owner, hosts=hosts))
+
+
+def _answers(session: Session, host: str, *, owner: str | None, limit: int) -> list[PollRecord]:
+    """The last polls of a user's sources, or of all users, on a host, newest first."""
+    rows = fetch_owned(session, _POLLED_LAST, owner, host=host, limit=limit)
+    # the newest polls of all belong to the sources that were polled last
+    found = [record for row in rows for record in poll_history.newest(session, row[0], limit=limit)]
+    return sorted(found, key=lambda record: record.id, reverse=True)[:limit]
+
+
+def _watched(session: Session, host: str, *, owner: str | None, limit: int) -> list[Source]:
+    """A user's sources, or of all users, on a host, failing ones first."""
+    rows = fetch_owned(session, _SOURCES, owner, host=host, limit=limit)
+    return read_source.all(rows)
+
+
+def _counts_by_podcast(
+    session: Session, host: str, *, owner: str | None, limit: int
+) -> list[tuple[str, int]]:
+    """The number of sources on a host by podcast id, largest first."""
+    rows = fetch_owned(session, _BY_PODCAST, owner, host=host, limit=limit)
+    return [(podcast_id, count) for podcast_id, count in rows]
+
+
+def _causes(
+    session: Session, hosts: Sequence[str], *, owner: str | None, limit: int
+) -> dict[str, list[tuple[str, int]]]:
+    """The kinds of the last failures on each of these hosts with their numbers, largest first.
+
+    Counts `limit` failing sources per host.
+    """
+    found = {}
+    for host in hosts:
+        rows = fetch_owned(session, _FAILED_LAST, owner, host=host, limit=limit)
+        found[host] = Counter(row[0] for row in rows if row[0] is not None).most_common()
+    return found
+
+
+class Hosts(Tables):
+    """The hosts table, and the hosts of sources."""
+
+    all = reads(_all)
+    get = reads(_get)
+    of_lanes = reads(of_lanes)
+    announced = reads(_announced)
+    closed = reads(_closed)
+    keep = writes_apart(keep_visits)  # those that no outcome stored (S8)
+    keep_hold = writes_apart(_keep_hold)
+    announce = writes_apart(_announce)
+    end_unfinished_visits = writes(_end_unfinished_visits)
+
+    names = reads(names)
+    shared_requests = reads(_shared_requests)
+    tallies = reads(_tallies)
+    answers = reads(_answers)
+    watched = reads(_watched)
+    counts_by_podcast = reads(_counts_by_podcast)
+    causes = reads(_causes)

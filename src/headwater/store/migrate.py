@@ -1,4 +1,4 @@
-"""Brings a database up to the schema of this program (K7)."""
+"""Migrations: bring a database to the newest schema in one transaction (K7)."""
 
 import re
 from pathlib import Path
@@ -12,13 +12,17 @@ _NAME = re.compile(r"(\d{4})_\w+\.sql")
 def schema_version(session: Session) -> int:
     """The number of the last migration that was applied; 0 for an empty database."""
     tables = {
-        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'",
-        "postgres": "SELECT to_regclass('schema_version')::text "
-        "WHERE to_regclass('schema_version') IS NOT NULL",
+        "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'",
+        "postgres": "SELECT 1 WHERE to_regclass('schema_version') IS NOT NULL",
     }
     if not session.fetch(tables[session.kind]):
         return 0
     return int(session.fetch("SELECT coalesce(max(version), 0) FROM schema_version")[0][0])
+
+
+def too_new(version: int, newest: int) -> str:
+    """The message for a schema that a newer version of this program has made."""
+    return f"the database has schema {version}, this program knows {newest}: upgrade headwater"
 
 
 def newest_version(folder: Path) -> int:
@@ -27,17 +31,15 @@ def newest_version(folder: Path) -> int:
 
 
 def migrate(session: Session, folder: Path) -> tuple[int, int]:
-    """Apply what is missing, all in the caller's transaction; answer the versions before, after."""
-    if session.kind == "postgres":  # two programs that start at once take turns
+    """Apply missing migrations in the caller's transaction; return the old and new version."""
+    if session.kind == "postgres":  # processes that start at once migrate one after the other
         session.execute("SELECT pg_advisory_xact_lock(8420)")
     before = schema_version(session)
     newest = newest_version(folder)
     if before > newest:
-        raise SchemaTooNew(
-            f"the database has schema {before}, this program knows {newest}: upgrade headwater"
-        )
+        raise SchemaTooNew(too_new(before, newest))
     if before == 0 and session.kind == "sqlite":
-        _refuse_foreign(session)
+        _refuse_other_schema(session)
     session.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)")
     for number, path in _migrations(folder):
         if number > before:
@@ -47,20 +49,18 @@ def migrate(session: Session, folder: Path) -> tuple[int, int]:
     return before, newest
 
 
-def _refuse_foreign(session: Session) -> None:
-    """A file with tables of somebody else's is left as it is."""
-    rows = session.fetch(
-        """SELECT name FROM sqlite_master
-        WHERE type = 'table' AND name <> 'schema_version'
+def _refuse_other_schema(session: Session) -> None:
+    """Raise StoreError if the file has tables of another program; it stays unchanged."""
+    sql = """SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_version'
         AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"""
-    )
-    if rows:
+    if rows := session.fetch(sql):
         raise StoreError(f"this is no headwater database: it has a table {rows[0][0]!r}")
 
 
 def statements(script: str) -> list[str]:
-    """The statements of a migration; a semicolon ends one only at the end of a line."""
+    """The statements of a migration; a semicolon at the end of a line ends one, except in $$."""
     bare = re.sub(r"--[^\n]*", "", script)
+    bare = re.sub(r"\$\$.*?\$\$", lambda body: body[0].replace("\n", " "), bare, flags=re.DOTALL)
     return [part.strip() for part in re.split(r";\s*\n", bare + "\n") if part.strip()]
 
 

@@ -1,258 +1,326 @@
-"""Shards and workers: who polls what, where several processes poll one PostgreSQL (K8)."""
+"""Shards and workers: leases of shards and presence of workers, on PostgreSQL (K8)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
 
-from headwater.batch import Batcher
-from headwater.clock import SharedClock
+from headwater.clock import Clock, SharedClock
 from headwater.model import Fence
-from headwater.store.database import Database, Row, Session
-from headwater.store.facts import POLLER_FACT
-from headwater.store.rows import moment
+from headwater.rules.shards import MAX_SHARDS, SHARDS
+from headwater.store.database import Session, Tables, reads, reads_single, writes
+from headwater.store.key_values import PAUSED_KEY, POLLER_KEY
+from headwater.store.row_mapping import from_ms, row_reader, to_ms
 
-if TYPE_CHECKING:  # the driver is loaded where there is a server to talk to
-    from headwater.store.postgres import PostgresSession
-
-TICK_FACT = "cluster tick"  # when some worker last looked for what is due
-_SILENT_SECONDS = 10  # workers tell every second that they live
+HOST_LOCKS_APPLICATION = "headwater hosts"  # name of the sessions that lock hosts
+SILENT_SECONDS = 10.0  # without a heartbeat, which is due every second
 NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
-_OPEN = f"""
+_OPEN_FREE = f"""
     UPDATE shards SET epoch = epoch + 1, worker = :worker, opened_at = {NOW_MS}
-    FROM (SELECT shard FROM shards WHERE shard = ANY(:shards) ORDER BY shard FOR UPDATE) wanted
-    WHERE shards.shard = wanted.shard RETURNING shards.shard, epoch
+    FROM (SELECT shard FROM shards WHERE worker IS NULL ORDER BY shard LIMIT :most
+        FOR UPDATE SKIP LOCKED) free
+    WHERE shards.shard = free.shard RETURNING shards.shard, epoch
 """
-_SUSPECT = f"""
+_ASSUME_UNFINISHED_VISITS = f"""
     INSERT INTO hosts (lane, next_allowed_at)
     SELECT lane, {NOW_MS} FROM (
         SELECT lane FROM hosts
         UNION SELECT CASE WHEN type = 'twitter' THEN 'x.com/' || user_id ELSE host END
         FROM sources s JOIN podcasts p ON p.id = s.podcast_id
+        UNION SELECT host FROM page_visits UNION SELECT host FROM feed_searches
     ) AS lanes WHERE lane IS NOT NULL ORDER BY lane
     ON CONFLICT (lane) DO UPDATE SET next_allowed_set_at = NULL,
         next_allowed_at = greatest(hosts.next_allowed_at, excluded.next_allowed_at)
 """
 _CLOSE = """
-    UPDATE shards SET worker = NULL
-    FROM (SELECT shard FROM shards
-        JOIN unnest(CAST(:shards AS SMALLINT[]), CAST(:epochs AS BIGINT[])) AS ours (shard, epoch)
-            USING (shard, epoch)
-        ORDER BY shard FOR UPDATE OF shards) still
-    WHERE shards.shard = still.shard RETURNING shards.shard, epoch
+    UPDATE shards SET worker = NULL FROM (SELECT shard FROM shards
+        WHERE shard IN :shards AND worker = :worker ORDER BY shard FOR UPDATE) ours
+    WHERE shards.shard = ours.shard
 """
-_SEEN = f"""
-    INSERT INTO workers (id, machine, pid, backend, started_at, seen_at, in_flight, polls,
-        leases_lost, counts)
-    VALUES (:id, :machine, :pid, :backend, :started, {NOW_MS}, :in_flight, :polls, :lost, :counts)
-    ON CONFLICT (id) DO UPDATE SET seen_at = {NOW_MS}, backend = excluded.backend,
-        in_flight = excluded.in_flight, polls = excluded.polls,
-        leases_lost = excluded.leases_lost, counts = excluded.counts
+_ABANDONED = "worker IS NOT NULL AND NOT EXISTS (SELECT FROM workers w WHERE w.id = worker)"
+_RELEASE = f"""
+    UPDATE shards SET epoch = epoch + 1, worker = NULL FROM (SELECT shard FROM shards
+        WHERE {_ABANDONED} ORDER BY shard FOR UPDATE) theirs
+    WHERE shards.shard = theirs.shard RETURNING shards.shard
 """
-_SILENT = f"""
-    DELETE FROM workers WHERE seen_at < {NOW_MS} - :lease AND id <> :me RETURNING id, backend
+# Whether any process listens to events: all of them share this lock.
+LISTENERS_LOCK = 1_207_361_846
+HAS_LISTENERS = f"""
+    CASE WHEN pg_try_advisory_lock({LISTENERS_LOCK})
+        THEN NOT pg_advisory_unlock({LISTENERS_LOCK}) ELSE TRUE END
+"""
+# One statement per second and worker.
+_HEARTBEAT = f"""
+    WITH beat AS (
+        INSERT INTO workers (id, machine, pid, backend, started_at, seen_at, ticked_at, draining,
+            in_flight, polls, leases_lost, counts)
+        VALUES (:id, :machine, :pid, :backend, :started, {NOW_MS}, :ticked, :draining, :in_flight,
+            :polls, :lost, :counts)
+        ON CONFLICT (id) DO UPDATE SET seen_at = {NOW_MS}, backend = excluded.backend,
+            ticked_at = excluded.ticked_at, in_flight = excluded.in_flight,
+            polls = excluded.polls, leases_lost = excluded.leases_lost, counts = excluded.counts
+        RETURNING seen_at, draining
+    )
+    SELECT seen_at, draining, (SELECT value FROM facts WHERE name = '{PAUSED_KEY}'),
+        (SELECT array_agg(shard) FROM shards WHERE worker = :id),
+        (SELECT array_agg(epoch) FROM shards WHERE worker = :id),
+        {HAS_LISTENERS}
+    FROM beat
+"""
+# Workers are ranked by their start: a new one changes the rank of no other. At a thousand workers
+# this statement runs 500 times a second: it reads the workers once, and few shards.
+_CLUSTER_STATE = f"""
+    SELECT (SELECT max(shard) + 1 FROM shards),
+        EXISTS (SELECT FROM shards WHERE worker IS NULL),
+        coalesce((SELECT array_agg(shard) FROM shards WHERE worker = :id), '{{}}'),
+        count(*) FILTER (WHERE takes_part),
+        count(*) FILTER (WHERE takes_part AND (started_at, id) < (:started, :id)),
+        coalesce(bool_or(takes_part AND id = :id), FALSE),
+        coalesce(bool_or(draining AND id = :id), FALSE),
+        coalesce(bool_or(silent_ms >= :lease AND id <> :id), FALSE)
+    FROM (SELECT id, started_at, draining, now_ms - seen_at AS silent_ms, ticked_at IS NOT NULL
+        AND NOT draining AND now_ms - seen_at < :silent AS takes_part
+        FROM workers, (SELECT {NOW_MS} AS now_ms) AS clock) AS w
+"""
+_DELETE_DEAD = f"""
+    DELETE FROM workers WHERE id IN (SELECT id FROM workers
+        WHERE seen_at < {NOW_MS} - :lease AND id <> :me FOR UPDATE SKIP LOCKED)
+    RETURNING id, backend
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Buried:
-    """Workers that fell silent, and the shards that are nobody's by that."""
+class DeadWorkers:
+    """Dead workers and the shards that were taken from them."""
 
     workers: Sequence[str] = ()
     shards: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSeen:
-    """What a worker said of itself when it was last seen."""
+class Heartbeat:
+    """What a worker learns from its heartbeat."""
+
+    at: datetime  # by the database's clock
+    draining: bool
+    pause_choice: str | None  # stored by `PauseState`
+    held: Mapping[int, int]  # the epochs of its shards
+    has_listeners: bool  # whether any API server listens to events
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """All shards and live workers, as one worker sees them."""
+
+    shards: int
+    has_free: bool
+    held: Collection[int]  # by this worker
+    workers: int  # that take shards: neither silent nor draining
+    rank: int  # of this worker among them
+    takes_part: bool  # whether this worker is one of them
+    draining: bool  # whether this worker is
+    has_dead: bool  # another worker is silent for a lease
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker as its last heartbeat described it."""
 
     id: str
     machine: str
     pid: int
     started_at: datetime
     seen_at: datetime
+    ticked_at: datetime | None  # when it last queried due sources
     in_flight: int
     polls: int
     leases_lost: int
     shards: int
-    is_silent: bool  # it should have told by now that it lives
-    counts: str | None = None  # what only it can know, as a text
+    is_silent: bool  # its heartbeat is overdue
+    draining: bool
+    counts: str | None = None  # encoded WorkerCounters
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How many shards are open, and how many jobs wait or hang."""
-
-    open: int
-    waiting: int
-    stalled: int
+def all_draining(workers: Iterable[WorkerStatus]) -> bool:
+    """Whether workers are alive and each of them is draining: nothing is polled."""
+    alive = [one for one in workers if not one.is_silent]
+    return bool(alive) and all(one.draining for one in alive)
 
 
-class Shards:
-    """The shards and workers tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        # jobs begin and end many at a time: they share commits
-        self._opening: Batcher[tuple[int, str], Fence] = Batcher(self._open_many)
-        self._closing: Batcher[Fence, bool] = Batcher(self._close_many)
-
-    async def prepare_queue(self, schema: str) -> None:
-        """Make the tables of the queue of jobs where there are none yet."""
-        await self._database.write(lambda s: _prepare_queue(s, schema))
-
-    async def suspect_visits(self) -> None:
-        """After a process that polled alone was killed, let every host count as half visited.
-
-        It stored visits when they ended: whoever comes first keeps the delay (P3).
-        """
-        await self._database.write(_suspect_visits)
-
-    async def set(self, clock: SharedClock) -> None:
-        """Make a clock go by the database's."""
-        before = clock.monotonic()
-        then = await self.now()
-        clock.set(then, before, clock.monotonic())
-
-    async def now(self) -> datetime:
-        """The database's own time."""
-        return moment((await self._database.read(lambda s: s.fetch(f"SELECT {NOW_MS}")))[0][0])
-
-    async def open(self, shard: int, worker: str) -> Fence:
-        """Take a shard over; whatever its last opening still stores is void from now on."""
-        return await self._opening((shard, worker))
-
-    async def close(self, fence: Fence) -> bool:
-        """Leave a shard cleanly; False: it is not ours any more."""
-        return await self._closing(fence)
-
-    async def held_by(self, worker: str) -> Mapping[int, int]:
-        """The epochs of the shards that a worker has open."""
-        sql = "SELECT shard, epoch FROM shards WHERE worker = :worker"
-        return dict(await self._database.read(lambda s: s.fetch(sql, {"worker": worker})))
-
-    async def seen(self, worker: Mapping[str, object]) -> None:
-        """Note that a worker lives, and what it says of itself."""
-        await self._database.write(lambda s: s.execute(_SEEN, worker))
-
-    async def gone(self, worker: str) -> None:
-        """Forget a worker that stopped cleanly."""
-        sql = "DELETE FROM workers WHERE id = :id"
-        await self._database.write(lambda s: s.execute(sql, {"id": worker}))
-
-    async def bury(self, me: str, lease_seconds: float) -> Buried:
-        """Take the shards of silent workers away.
-
-        The connection that held the hosts they visited is cut: a worker that only slept finds
-        out, and nobody waits for one that is dead.
-        """
-        params = {"me": me, "lease": round(lease_seconds * 1000)}
-        return await self._database.write(lambda s: _bury(s, params))
-
-    async def standing(self, lease_seconds: float) -> Standing:
-        """How the shards and their jobs stand."""
-        return await self._database.read(lambda s: _standing(s, lease_seconds))
-
-    async def workers(self) -> Sequence[WorkerSeen]:
-        """Every worker that was seen of late, oldest first."""
-        sql = f"""SELECT w.id, machine, pid, started_at, seen_at, in_flight, polls, leases_lost,
-            (SELECT count(*) FROM shards s WHERE s.worker = w.id),
-            seen_at < {NOW_MS} - {_SILENT_SECONDS * 1000}, counts
-            FROM workers w ORDER BY started_at, w.id"""
-        rows = await self._database.read(lambda s: s.fetch(sql))
-        return [_worker(row) for row in rows]
-
-    async def _open_many(self, wanted: Sequence[tuple[int, str]]) -> Sequence[Fence]:
-        return await self._database.write(lambda s: _open_many(s, wanted))
-
-    async def _close_many(self, fences: Sequence[Fence]) -> Sequence[bool]:
-        params = {"shards": [f.shard for f in fences], "epochs": [f.epoch for f in fences]}
-        rows = await self._database.write(lambda s: s.fetch(_CLOSE, params))
-        closed = {Fence(*row) for row in rows}
-        return [fence in closed for fence in fences]
+_read_worker = row_reader(WorkerStatus, "workers")
 
 
-def _suspect_visits(session: Session) -> None:
-    name = {"name": POLLER_FACT}
+def _assume_unfinished_visits(session: Session) -> None:
+    """If a process that polled alone was killed, mark every host as being visited.
+
+    It stored visits only when they ended: the next visitor keeps the delay (P3).
+    """
+    name = {"name": POLLER_KEY}
     if session.fetch("DELETE FROM facts WHERE name = :name RETURNING name", name):
-        session.execute(_SUSPECT)
+        session.execute(_ASSUME_UNFINISHED_VISITS)
 
 
-def _open_many(session: Session, wanted: Sequence[tuple[int, str]]) -> list[Fence]:
-    """Every opening has a number of its own, also where one shard is opened twice at once."""
-    opened: dict[int, Fence] = {}
-    rest = list(enumerate(wanted))
-    while rest:
-        worker = rest[0][1][1]
-        now = {shard: place for place, (shard, who) in reversed(rest) if who == worker}
-        for shard, epoch in session.fetch(_OPEN, {"shards": list(now), "worker": worker}):
-            opened[now[shard]] = Fence(shard, epoch)
-        rest = [one for one in rest if one[0] not in opened]
-    return [opened[place] for place in range(len(wanted))]
+def _open_free(session: Session, worker: str, most: int) -> list[Fence]:
+    """Open up to `most` free shards; results of earlier openings are discarded from now on.
+
+    None for a worker that was reaped meanwhile: until its next heartbeat its shards would
+    belong to no worker.
+    """
+    if not session.fetch("SELECT id FROM workers WHERE id = :id FOR SHARE", {"id": worker}):
+        return []
+    rows = session.fetch(_OPEN_FREE, {"worker": worker, "most": most})
+    return [Fence(*row) for row in rows]
 
 
-def _standing(session: Session, lease_seconds: float) -> Standing:
-    (opened,) = session.fetch("SELECT count(*) FROM shards WHERE worker IS NOT NULL")[0]
-    if session.fetch("SELECT to_regclass('procrastinate_jobs')")[0][0] is None:
-        return Standing(opened, 0, 0)  # no worker was here yet
-    waiting, stalled = session.fetch(
-        """SELECT count(*) FILTER (WHERE status = 'todo'),
-            count(*) FILTER (WHERE status = 'doing' AND (w.id IS NULL
-                OR w.last_heartbeat < now() - make_interval(secs => :lease)))
-        FROM procrastinate_jobs j LEFT JOIN procrastinate_workers w ON w.id = j.worker_id""",
-        {"lease": lease_seconds},
-    )[0]
-    return Standing(opened, waiting, stalled)
+def _close(session: Session, worker: str, shards: Collection[int]) -> int:
+    """Release shards; return how many of them the worker still had."""
+    return session.execute(_CLOSE, {"worker": worker, "shards": list(shards)})
 
 
-def _worker(row: Row) -> WorkerSeen:
-    id_, machine, pid, started, seen, *rest = row
-    return WorkerSeen(id_, machine, pid, moment(started), moment(seen), *rest)
+def _counts(session: Session) -> tuple[int, int]:
+    """The number of shards, and of those that a worker has open."""
+    shards, opened = session.fetch("SELECT count(*), count(worker) FROM shards")[0]
+    return shards, opened
 
 
-def _prepare_queue(session: Session, schema: str) -> None:
-    session.execute("SELECT pg_advisory_xact_lock(8421)")  # whoever comes second finds them
-    if session.fetch("SELECT to_regclass('procrastinate_jobs')")[0][0] is None:
-        cast("PostgresSession", session).connection.execute(schema.encode())
-    if session.fetch("SELECT to_regclass('headwater_jobs_lock')")[0][0] is not None:
-        return
-    # to take a job, those with the same lock are looked for: among all of them without this
-    session.execute("CREATE INDEX headwater_jobs_lock ON procrastinate_jobs (lock)")
-    for table in ("jobs", "events", "periodic_defers"):
-        # rows come and go by the thousand: without this, looking for a job slows down
-        session.execute(
-            f"""ALTER TABLE procrastinate_{table} SET (autovacuum_vacuum_scale_factor = 0,
-            autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0,
-            autovacuum_analyze_threshold = 1000)"""
-        )
+def _resize(session: Session, shards: int) -> None:
+    """Divide all lanes into another number of shards; no worker may run.
+
+    Every epoch grows, so that results under the old numbers are discarded.
+    """
+    session.execute(_shard_function(shards))
+    session.execute("UPDATE shards SET worker = NULL, epoch = (SELECT max(epoch) + 1 FROM shards)")
+    session.execute("DELETE FROM shards WHERE shard >= :shards", {"shards": shards})
+    session.execute(
+        """INSERT INTO shards (shard, epoch)
+        SELECT n, (SELECT max(epoch) FROM shards) FROM generate_series(0, :last) AS n
+        ON CONFLICT (shard) DO NOTHING""",
+        {"last": shards - 1},
+    )
+    session.execute(
+        """UPDATE sources s SET shard = lanes.shard FROM (
+            SELECT s.id, headwater_shard(CASE WHEN type = 'twitter' THEN 'x.com/' || user_id
+                ELSE coalesce(host, '') END) AS shard
+            FROM sources s JOIN podcasts p ON p.id = s.podcast_id
+        ) AS lanes WHERE lanes.id = s.id AND lanes.shard <> s.shard"""
+    )
+    session.execute("UPDATE page_visits SET shard = headwater_shard(host)")
+    session.execute("UPDATE feed_searches SET shard = headwater_shard(coalesce(host, ''))")
 
 
-def _bury(session: Session, params: Mapping[str, object]) -> Buried:
-    silent = session.fetch(_SILENT, params)
-    if not silent:
-        return Buried()
+def _shard_function(shards: int) -> str:
+    """The statement that makes `headwater_shard` compute `rules.shards.shard_of`."""
+    if not SHARDS <= shards <= MAX_SHARDS:
+        raise ValueError(f"{shards} shards")
+    return f"""CREATE OR REPLACE FUNCTION headwater_shard(lane TEXT) RETURNS SMALLINT
+        LANGUAGE sql IMMUTABLE STRICT AS $$
+            SELECT (((get_byte(decode(md5(lane), 'hex'), 0) << 8)
+                + get_byte(decode(md5(lane), 'hex'), 1)) * {shards} >> 16)::SMALLINT
+        $$"""
+
+
+def _reap(session: Session, me: str, lease_seconds: float) -> DeadWorkers:
+    """Delete workers without a heartbeat for a lease, and free the shards of deleted workers.
+
+    Their sessions with host locks are terminated: the hosts become free, and a worker that
+    was only suspended notices.
+    """
+    dead = session.fetch(_DELETE_DEAD, {"me": me, "lease": round(lease_seconds * 1000)})
     session.fetch(
         f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE {session.among("pid", "backends")} AND application_name = 'headwater hosts'""",
-        {"backends": session.array(backend for _, backend in silent if backend is not None)},
+        WHERE pid IN :backends
+            AND application_name = '{HOST_LOCKS_APPLICATION}'""",
+        {"backends": [backend for _, backend in dead if backend is not None]},
     )
-    rows = session.fetch(
-        f"""UPDATE shards SET epoch = epoch + 1, worker = NULL FROM (SELECT shard FROM shards
-            WHERE {session.among("worker", "workers")} ORDER BY shard FOR UPDATE) theirs
-        WHERE shards.shard = theirs.shard RETURNING shards.shard""",
-        {"workers": session.array(worker for worker, _ in silent)},
-    )
-    return Buried([worker for worker, _ in silent], [row[0] for row in rows])
+    return DeadWorkers([worker for worker, _ in dead], _free_abandoned(session))
+
+
+def _free_abandoned(session: Session) -> list[int]:
+    """Free the shards of workers that are not in the list of workers; return them."""
+    return [row[0] for row in session.fetch(_RELEASE)]
 
 
 def overtaken(session: Session, fences: Iterable[Fence]) -> set[Fence]:
-    """Those openings that are over; the others stay as they are until the transaction ends (K8)."""
+    """The fences whose shard was opened again; the others are locked until the commit (K8)."""
     wanted = set(fences)
     if not wanted:
         return wanted
-    rows = session.fetch(
-        f"""SELECT shard, epoch FROM shards WHERE {session.among("shard", "shards")}
-        ORDER BY shard FOR SHARE""",
-        {"shards": session.array({fence.shard for fence in wanted})},
-    )
+    sql = "SELECT shard, epoch FROM shards WHERE shard IN :shards ORDER BY shard FOR SHARE"
+    rows = session.fetch(sql, {"shards": {fence.shard for fence in wanted}})
     return wanted - {Fence(*row) for row in rows}
+
+
+def _now(session: Session) -> datetime:
+    """The database's own time."""
+    return from_ms(session.fetch(f"SELECT {NOW_MS}")[0][0])
+
+
+def heartbeat(session: Session, worker: Mapping[str, object]) -> Heartbeat:
+    """Store that a worker is alive, with its counters; return what it must know."""
+    at, draining, choice, shards, epochs, listeners = session.fetch(_HEARTBEAT, worker)[0]
+    held = dict(zip(shards or (), epochs or (), strict=True))
+    return Heartbeat(from_ms(at), draining, choice, held, listeners)
+
+
+def _state(
+    session: Session, worker: str, started_at: datetime, lease_seconds: float
+) -> ClusterState:
+    """The shards and live workers; silent workers keep their shards until their lease ends."""
+    params = {
+        "id": worker,
+        "started": to_ms(started_at),
+        "lease": round(lease_seconds * 1000),
+        "silent": round(min(SILENT_SECONDS, lease_seconds) * 1000),
+    }
+    return ClusterState(*session.fetch(_CLUSTER_STATE, params)[0])
+
+
+def _remove_worker(session: Session, worker: str) -> None:
+    """Delete a worker that stopped cleanly, and release the shards that it still has."""
+    session.execute(
+        """UPDATE shards SET worker = NULL FROM (SELECT shard FROM shards
+            WHERE worker = :id ORDER BY shard FOR UPDATE) ours WHERE shards.shard = ours.shard""",
+        {"id": worker},
+    )
+    session.execute("DELETE FROM workers WHERE id = :id", {"id": worker})
+
+
+def _workers(session: Session) -> list[WorkerStatus]:
+    """All workers that are not reaped yet, oldest first."""
+    sql = f"""SELECT w.id, machine, pid, started_at, seen_at, ticked_at, in_flight, polls,
+        leases_lost, (SELECT count(*) FROM shards s WHERE s.worker = w.id),
+        seen_at < {NOW_MS} - {round(SILENT_SECONDS * 1000)}, draining, counts
+        FROM workers w ORDER BY started_at, w.id"""
+    return _read_worker.all(session.fetch(sql))
+
+
+def _drain(session: Session, worker: str, draining: bool) -> None:
+    """Have a worker hand over its shards, or take some again."""
+    session.execute(
+        "UPDATE workers SET draining = :draining WHERE id = :id",
+        {"id": worker, "draining": draining},
+    )
+
+
+class Shards(Tables):
+    """The shards and workers tables."""
+
+    assume_unfinished_visits = writes(_assume_unfinished_visits)
+    now = reads_single(_now)
+    open_free = writes(_open_free)
+    close = writes(_close)
+    state = reads_single(_state)
+    remove_worker = writes(_remove_worker)
+    reap = writes(_reap)
+    free_abandoned = writes(_free_abandoned)
+    counts = reads_single(_counts)
+    workers = reads(_workers)
+    drain = writes(_drain)
+    resize = writes(_resize)
+
+    async def synchronize(self, clock: Clock) -> None:
+        """Set a shared clock to the database's time; other clocks are left alone."""
+        if not isinstance(clock, SharedClock):
+            return
+        before = clock.monotonic()
+        then = await self.now()
+        clock.set(then, before, clock.monotonic())

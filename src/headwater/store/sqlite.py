@@ -1,30 +1,43 @@
-"""SQLite: one file, WAL, every commit on disk before it counts (K3)."""
+"""SQLite: one file in WAL mode; a commit is on disk before it is reported as stored (K3)."""
 
 import fcntl
 import json
 import os
+import re
+import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
-from operator import itemgetter
+from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
-from headwater.errors import DatabaseCorrupt, DatabaseUnavailable, StoreError
-from headwater.rules.lines import lowered
-from headwater.store.database import NO_PARAMS, Database, Params, Row, Session
+from headwater.errors import (
+    DatabaseCorrupt,
+    DatabaseReplaced,
+    DatabaseUnavailable,
+    SearchTooSlow,
+    StoreError,
+)
+from headwater.logs import get_logger
+from headwater.rules.text_checks import lowered
+from headwater.store.database import NO_PARAMS, TOO_SLOW, Database, Params, Row, Session
 
+log = get_logger()
 T = TypeVar("T")
-_BUSY_SECONDS = 5
+FileIdentity = tuple[int, int]  # device and inode
+BUSY_SECONDS = 5.0  # wait for another process's lock
 _WAL_ATTEMPTS = 5
 _VALUES_PER_STATEMENT = 4000
-# few, so that statements are found in the driver's cache, and so that few of them make any number
-_CHUNK_SIZES = (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
-_CHECKED_BYTES = 64 << 20
-_TOLD_LENGTH = 300  # an error can quote a whole row
+_ROWS_PER_STATEMENT = 512
+_ARRAY = re.compile(r"\bIN :(\w+)")
+_ROW_LOCK = re.compile(r"\sFOR (NO KEY UPDATE|KEY SHARE|UPDATE|SHARE)\b.*", re.DOTALL)
+_QUICK_CHECK_BYTES = 64 << 20
+_STEPS_PER_CHECK = 200_000  # of SQLite's virtual machine: some ten milliseconds
+_MAX_MESSAGE = 300  # an SQLite error can quote a whole row
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PASSING = (
+_TRANSIENT = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_FULL,
@@ -35,16 +48,22 @@ _PASSING = (
 )
 
 
-class SqliteSession:
+@lru_cache(maxsize=512)
+def _native(sql: str) -> str:
+    """Remove locking clauses, and convert `IN :name` into a query of a JSON array."""
+    return _ARRAY.sub(r"IN (SELECT value FROM json_each(:\1))", _ROW_LOCK.sub("", sql))
+
+
+class SqliteSession(Session):
     """One SQLite connection, used by one thread."""
 
     kind = "sqlite"
 
-    def __init__(self, path: Path, *, wal: bool = True, patient: bool = True) -> None:
-        _make_private(path)
+    def __init__(self, path: Path, *, wal: bool = True, busy_seconds: float = BUSY_SECONDS) -> None:
+        _create_private(path)
         self.connection = sqlite3.connect(
             path,
-            timeout=_BUSY_SECONDS if patient else 0,
+            timeout=busy_seconds,
             isolation_level=None,
             check_same_thread=False,  # closed by the thread that closes the database
             cached_statements=256,
@@ -56,108 +75,88 @@ class SqliteSession:
                 "synchronous = FULL",  # a committed post survives a power cut (K3)
                 "foreign_keys = ON",
                 "temp_store = MEMORY",
-                "cache_size = -32768",
+                "cache_size = -8192",  # 8 MB; the system caches the file, too (H1)
                 "journal_size_limit = 67108864",
             ):
                 self.connection.execute(f"PRAGMA {pragma}")
-            # SQLite's own knows the letters of ASCII only
+            # SQLite's own lower() converts ASCII letters only
             self.connection.create_function("lowered", 1, _lowered, deterministic=True)
         except BaseException:
             self.connection.close()
             raise
 
-    def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
-        """Run a statement and answer how many rows it touched."""
-        return self.connection.execute(sql, params).rowcount
+    native = staticmethod(_native)
 
-    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run a statement once per row."""
-        self.connection.executemany(sql, rows)
+    # The driver releases the GIL at every step of a statement and must win it back from the event
+    # loop. Transferring whole sets in one step avoids that contention (decision 16).
 
-    def fetch(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
-        """Run a query and answer all its rows."""
-        return self.connection.execute(sql, params).fetchall()
-
-    def look_up(self, sql: str, params: Params) -> list[Row]:
-        """Run a query that looks into an index for each of many values."""
-        return self.fetch(sql, params)
-
-    # The driver gives the interpreter lock away at every step of a statement and must win it back
-    # from the event loop. Whole sets in one step spare a busy service that tug of war.
-
-    def fetch_together(self, columns: str, rest: str, params: Params = NO_PARAMS) -> list[Row]:
-        """Run a query and answer all its rows, made one by SQLite itself."""
+    def fetch_bulk(self, columns: str, rest: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Run a query whose rows SQLite returns as one JSON array."""
         sql = f"SELECT json_group_array(json_array({columns})) {rest}"
-        rows: list[Row] = json.loads(self.connection.execute(sql, params).fetchone()[0])
+        try:
+            rows: list[Row] = json.loads(self.fetch(sql, params)[0][0])
+        except sqlite3.OperationalError as error:
+            if "BLOB" not in str(error):  # that another program wrote: JSON cannot contain it
+                raise
+            return super().fetch_bulk(columns, rest, params)
         return rows
 
-    def insert_rows(self, table: str, rows: Sequence[Params], conflict: str = "") -> None:
-        """Insert rows that all have the same columns, many in a statement."""
-        if not rows:
-            return
-        names = list(rows[0])
-        for places, values in _chunks(rows, names):
-            self.connection.execute(
-                f"INSERT INTO {table} ({', '.join(names)}) VALUES {places} {conflict}", values
-            )
+    @contextmanager
+    def time_limit(self, seconds: float) -> Iterator[Callable[[], bool]]:
+        """Check the time now and then: every check must win the GIL."""
+        ends_at = monotonic() + seconds
 
-    def update_rows(self, table: str, rows: Sequence[Params], also: str) -> None:
-        """Set columns of rows by their `id`, many in a statement."""
-        if not rows:
-            return
-        names = list(rows[0])
-        changes = ", ".join([also, *(f"{n} = given.{n}" for n in names if n != "id")])
-        for places, values in _chunks(rows, names):
-            self.connection.execute(
-                f"""WITH given ({", ".join(names)}) AS (VALUES {places})
-                UPDATE {table} SET {changes} FROM given WHERE {table}.id = given.id""",
-                values,
-            )
+        def is_over() -> bool:
+            return monotonic() > ends_at
 
-    def array(self, values: Iterable[Any]) -> Any:
+        self.connection.set_progress_handler(is_over, _STEPS_PER_CHECK)
+        try:
+            yield is_over
+        except sqlite3.OperationalError as error:
+            if _primary_code(error) == sqlite3.SQLITE_INTERRUPT:
+                raise SearchTooSlow(TOO_SLOW) from error
+            raise
+        finally:
+            self.connection.set_progress_handler(None, 0)
+
+    def given(self, _table: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
+        """VALUES of many rows per statement."""
+        first = 0
+        while first < len(rows):
+            names = list(rows[0])
+            most = min(_ROWS_PER_STATEMENT, max(_VALUES_PER_STATEMENT // len(names), 1))
+            # powers of two: few sizes, so that the driver's statement cache holds them
+            size = 1 << (min(len(rows) - first, most).bit_length() - 1)
+            places = ", ".join([f"({', '.join('?' * len(names))})"] * size)
+            yield f"VALUES {places}", [row[n] for row in rows[first : first + size] for n in names]
+            first += size
+
+    def array(self, values: Collection[Any]) -> Any:
         """Values as a JSON array."""
         return json.dumps(list(values))
 
-    def among(self, column: str, name: str) -> str:
-        """The condition that a column is one of the values bound to `name`."""
-        return f"{column} IN (SELECT value FROM json_each(:{name}))"
 
-    def close(self) -> None:
-        """Give the connection up."""
-        self.connection.close()
-
-
-def _make_private(path: Path) -> None:
-    """Let a new file be its owner's alone: sources may have passwords in their addresses (U6)."""
-    with suppress(OSError):  # whatever is wrong, opening it says so
+def _create_private(path: Path) -> None:
+    """Create a new file for its owner only: source URLs may contain passwords (U6)."""
+    with suppress(OSError):  # opening the file reports what is wrong
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 class SqliteFile(SqliteSession):
-    """A file beside the database, such as a backup: its errors are ours and name it."""
+    """An SQLite file other than the database, such as a backup: errors name the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._named():
-            super().__init__(path, wal=False)  # reading it changes nothing
+        with self._translated():
+            super().__init__(path, wal=False)  # reading a backup must not change it
 
-    def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
-        """Run a statement and answer how many rows it touched."""
-        with self._named():
-            return super().execute(sql, params)
-
-    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run a statement once per row."""
-        with self._named():
-            super().execute_many(sql, rows)
-
-    def fetch(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
-        """Run a query and answer all its rows."""
-        with self._named():
-            return super().fetch(sql, params)
+    def run(self, sql: str, params: Any, **options: Any) -> Any:
+        """Run a statement and return its cursor."""
+        with self._translated():
+            return super().run(sql, params, **options)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -172,87 +171,115 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
+        self.busy_seconds = BUSY_SECONDS  # of connections opened from now on
         self._lock: int | None = None
-        self._glancing: SqliteSession | None = None
+        self._identity: FileIdentity | None = None  # of the file that the first connection opened
+        self._was_replaced = False
+        self._inline: SqliteSession | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"there can be no folder {path.parent}: {error.strerror}") from error
+            raise StoreError(f"cannot create the folder {path.parent}: {error.strerror}") from error
+
+    def free_bytes(self) -> int | None:
+        """The free space on the disk of the file."""
+        return shutil.disk_usage(self.path.absolute().parent).free
 
     @property
     def address(self) -> str:
-        """Where the file is, in full."""
+        """The file's absolute path."""
         return f"sqlite:///{self.path.resolve()}"
 
-    def connect(self) -> SqliteSession:
+    def connect(self, *, busy_seconds: float | None = None) -> SqliteSession:
         """Open a connection for the calling thread."""
-        return SqliteSession(self.path)
+        self.refuse_replaced()  # else it would create or use another file than the writer
+        wait = self.busy_seconds if busy_seconds is None else busy_seconds
+        session = SqliteSession(self.path, busy_seconds=wait)
+        if self._identity is None:
+            self._identity = _identity_of(self.path)
+        return session
 
-    async def glance(self, work: Callable[[Session], T]) -> T:
-        """Look up a few rows on the event loop itself: microseconds, and never a wait for a lock.
+    def refuse_replaced(self) -> None:
+        """Raise DatabaseReplaced if the path leads to another file than at the start (K5).
 
-        A thread would have to win the interpreter, and its answer the next turn of a busy loop.
+        SQLite would go on writing to the old file, which is lost when the process ends.
+        """
+        is_replaced = self._identity is not None and _identity_of(self.path) != self._identity
+        message = (
+            f"the database file {self.path} was deleted or replaced while Headwater was running: "
+            "nothing is stored any more; stop it, put the file back (or accept the new one) and "
+            "start again"
+        )
+        if is_replaced and not self._was_replaced:
+            log.error(f"[Store] {message}")
+        self._was_replaced = is_replaced
+        if is_replaced:
+            raise DatabaseReplaced(message)
+
+    async def read_inline(self, work: Callable[[Session], T]) -> T:
+        """Read a few rows on the event loop: microseconds, and it never waits for a lock.
+
+        A thread would have to win the GIL first, and its result the next turn of a busy loop.
         """
         try:
-            if self._glancing is None:
-                self._glancing = SqliteSession(self.path, patient=False)
-                self._sessions.append(self._glancing)
-            return self._in_read(self._glancing, work)
-        except sqlite3.Error:  # locked, or worse: the threads have patience and know what to say
-            if self._glancing is not None:
-                self._sessions.remove(self._glancing)
-                self._glancing.close()
-                self._glancing = None
+            if self._inline is None:
+                self._inline = self.connect(busy_seconds=0)
+                self._sessions.append(self._inline)
+            return self.in_read(self._inline, work)
+        except sqlite3.Error:  # locked or broken: a reader thread waits, and reports errors
+            if self._inline is not None:
+                self._sessions.remove(self._inline)
+                self._inline.close()
+                self._inline = None
             return await self.read(work)
 
     def translate(self, error: Exception) -> Exception:
-        """Tell damage and passing trouble from our own mistakes."""
+        """Distinguish damage and transient errors from programming errors."""
         if not isinstance(error, sqlite3.Error | UnicodeDecodeError):
             return error
-        told = "".join(c if c.isprintable() else " " for c in str(error)[:_TOLD_LENGTH])
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        # a complaint about a name in the schema that is no text is none itself
+        message = "".join(c if c.isprintable() else " " for c in str(error)[:_MAX_MESSAGE])
+        code = _primary_code(error)
+        # a schema name that is not valid UTF-8 raises UnicodeDecodeError in the driver
         if code in _CORRUPT or isinstance(error, UnicodeDecodeError):
-            return DatabaseCorrupt(
-                f"the database {self.path} is damaged ({told}); run `headwater doctor`"
-            )
-        if code in _PASSING:
-            return DatabaseUnavailable(f"the database {self.path} cannot be used now: {told}")
-        return StoreError(f"the database {self.path} refused this: {told}")
+            return self._corrupt(message)
+        if code in _TRANSIENT:
+            return DatabaseUnavailable(f"the database {self.path} cannot be used now: {message}")
+        return StoreError(f"the database {self.path} refused this: {message}")
+
+    def _corrupt(self, message: str) -> DatabaseCorrupt:
+        return DatabaseCorrupt(
+            f"the database {self.path} is damaged ({message}); run `headwater doctor`"
+        )
 
     def is_broken(self, error: Exception) -> bool:
-        """A connection is replaced after damage and input/output errors only."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return code in (*_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+        """Whether this was damage or an input/output error; no other needs a new connection."""
+        return _primary_code(error) in (*_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
-    def claim(self, *, shared: bool = False) -> bool:
-        """Lock the file beside the database that stands for the right to poll (S10)."""
+    def take_poll_lock(self, *, shared: bool = False) -> bool:
+        """Lock the file beside the database that represents the right to poll (S10)."""
         if shared:
             return False  # a file has one poller
         if self._lock is None:
-            self._lock = self._locked()
+            self._lock = self.lock_file()
         return self._lock is not None
 
-    def _still_claimed(self) -> bool:
-        """A lock file that was deleted or replaced guards nothing: take the new one."""
-        with suppress(FileNotFoundError):
-            if self._lock is not None:
-                now, then = os.stat(self._lock_file), os.fstat(self._lock)
-                if (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino):
-                    return True
+    def _reacquire_poll_lock(self) -> bool:
+        """A lock file that was deleted or replaced protects nothing: lock the new one."""
+        if self._lock is not None and _identity_of(self._lock_path) == _identity_of(self._lock):
+            return True
         self.release()
-        return self.claim()
+        return self.take_poll_lock()
 
     @property
-    def _lock_file(self) -> str:
-        """Beside the file itself, whatever link leads there."""
+    def _lock_path(self) -> str:
+        """Beside the file itself, also when the path is a symbolic link."""
         return f"{os.path.realpath(self.path)}.lock"
 
-    def is_claimed(self) -> bool:
+    def is_poll_locked(self) -> bool:
         """Whether another process holds the lock."""
         if self._lock is not None:
             return False
-        handle = self._locked(fcntl.LOCK_SH)  # two may look at once
+        handle = self.lock_file(fcntl.LOCK_SH)  # shared: two processes may check at once
         if handle is None:
             return True
         os.close(handle)
@@ -264,31 +291,29 @@ class SqliteDatabase(Database):
             os.close(self._lock)
             self._lock = None
 
-    def faults(self) -> list[str]:
-        """Run SQLite's own check, and look for rows that point nowhere."""
+    def integrity_errors(self) -> list[str]:
+        """Run SQLite's own check, and find rows whose foreign key matches no row."""
         try:
             session = self._session()
             found = [row[0] for row in session.fetch("PRAGMA integrity_check")]
             orphans = session.fetch("PRAGMA foreign_key_check")
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _CORRUPT:
+            if _primary_code(error) not in _CORRUPT:
                 raise
             return [f"too damaged to be checked: {error}"]
         return [f for f in found if f != "ok"] + [f"{row[0]}: row without owner" for row in orphans]
 
-    def refuse_damage(self, session: Session) -> None:
-        """Look a file of moderate size through before it is trusted (K6)."""
-        if self.path.stat().st_size > _CHECKED_BYTES:
-            return  # this would keep the start waiting; `headwater doctor` has the time
+    def quick_check(self, session: Session) -> None:
+        """Check a file of moderate size before it is used (K6)."""
+        if self.path.stat().st_size > _QUICK_CHECK_BYTES:
+            return  # it would delay the start; `headwater doctor` checks files of any size
         found = session.fetch("PRAGMA quick_check(1)")[0][0]
         if found != "ok":
-            told = " ".join(str(found).split())[:_TOLD_LENGTH]
-            raise DatabaseCorrupt(
-                f"the database {self.path} is damaged ({told}); run `headwater doctor`"
-            )
+            raise self._corrupt(" ".join(str(found).split())[:_MAX_MESSAGE])
 
-    def _locked(self, how: int = fcntl.LOCK_EX) -> int | None:
-        handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def lock_file(self, how: int = fcntl.LOCK_EX) -> int | None:
+        """Lock the file beside the database; its descriptor, or None if it is locked already."""
+        handle = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, how | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -296,7 +321,9 @@ class SqliteDatabase(Database):
             return None
         return handle
 
-    def _in_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
+    def in_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Run a function between BEGIN and COMMIT, or roll back."""
+        self.refuse_replaced()
         session.execute("BEGIN IMMEDIATE")
         try:
             result = work(session)
@@ -306,12 +333,28 @@ class SqliteDatabase(Database):
             raise
         return result
 
-    def _in_read(self, session: Session, work: Callable[[Session], T]) -> T:
+    def in_read(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Run a function on a consistent snapshot."""
         session.execute("BEGIN")
         try:
             return work(session)
         finally:
             _roll_back(session)
+
+
+def _identity_of(file: Path | str | int) -> FileIdentity | None:
+    """Device and inode of a path or descriptor; None if it cannot be found."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _primary_code(error: Exception) -> int:
+    """SQLite's primary result code, without the bits of the extended one."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def _lowered(text: str | None) -> str | None:
@@ -323,7 +366,7 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            # two programs open a new file at once: the pragma gives up where a transaction waits
+            # two processes open a new file at once: this pragma ignores the busy timeout
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == _WAL_ATTEMPTS - 1:
                 raise
             connection.execute("BEGIN IMMEDIATE")
@@ -339,17 +382,3 @@ def _roll_back(session: Session) -> None:
         # SQLite rolls back by itself on a full disk and the like
         if "no transaction is active" not in str(error):
             raise
-
-
-def _chunks(rows: Sequence[Params], names: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
-    """Cut rows into statements' worth: the places to bind, and the values bound there."""
-    most = max(_VALUES_PER_STATEMENT // len(names), 1)
-    place = f"({', '.join('?' * len(names))})"
-    values_of = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
-    first = 0
-    while first < len(rows):
-        left = min(len(rows) - first, most)
-        size = next(size for size in _CHUNK_SIZES if size <= left)
-        values = chain.from_iterable(map(values_of, rows[first : first + size]))
-        yield ", ".join([place] * size), list(values)
-        first += size

@@ -1,125 +1,122 @@
-"""Pages from templates: everything that comes from outside is inserted as text (U4)."""
+"""Renders pages from templates: all outside data is escaped (U4)."""
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from shutil import which
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from headwater import __version__
+from headwater.api.middleware.authentication import caller_of
 from headwater.app import App
 from headwater.engine.service import Service
-from headwater.web import charts, failure_words, poll_history, words
-from headwater.web.navigation import navigation_at
-from headwater.web.place import Place
+from headwater.model import Podcast
+from headwater.source_settings import SETTINGS
+from headwater.web import failure_texts, humanize
+from headwater.web.page_context import PageContext, navigation_at, page_context
+from headwater.web.texts import TEXTS
 
-# what a page says after something was done; a redirect names one of them
-NOTICES: dict[str, str] = {
-    "scheduler-pause": "Polling is paused. What you ask for by hand is still polled.",
-    "scheduler-resume": "Polling goes on: what is due is polled now.",
-    "source-added": "Added. It is being polled right now; what comes of it shows up below.",
-    "source-exists": "This podcast watches that address already: here it is. Nothing was added.",
-    "sources-enabled": "Sources enabled: {n}. They are polled as soon as their hosts allow.",
-    "sources-disabled": "Sources disabled: {n}. From now on they are polled by hand only.",
-    "sources-requested": "Polls asked for: {n}. They are made as soon as their hosts allow.",
-    "sources-interval": "Sources with the new interval: {n}.",
-    "sources-deleted": "Sources deleted: {n}.",
-    "sources-unchanged": "Nothing was changed: the sources were like that already.",
-    "source-saved": "The settings are saved.",
-    "source-enabled": "Enabled: its failures are forgotten, and a poll is asked for.",
-    "source-disabled": "Disabled: from now on it is polled by hand only.",
-    "source-deleted": "The source is deleted, with its posts, articles and history.",
-    "polled-stored": "Polled: {n} new posts.",
-    "polled-one": "Polled: 1 new post.",
-    "polled-unchanged": "Polled: nothing new.",
-    "polled-skipped": "Polled: nothing new. {n} entries were not stored; why is written below.",
-    "polled-failed": "The poll failed. What went wrong, and what to do, is written below.",
-    "poll-held": "Nothing was sent: the host asked to be left alone; how long is written below.",
-    "poll-waits": "The poll waits for its host's turn and is made as soon as that comes.",
-    "user-added": "The user is added. Podcasts and tokens for them can be made now.",
-    "user-renamed": "The user has a new name.",
-    "user-deleted": "The user is deleted, with everything that was theirs.",
-    "podcast-added": "The podcast is added.",
-    "podcast-saved": "The podcast is saved.",
-    "podcast-deleted": "The podcast is deleted, with its sources, posts and articles.",
-    "key-stored": "The X key is stored, sealed. Waiting sources that are polled now: {n}.",
-    "key-removed": "The X key is forgotten.",
-    "token-revoked": "The token is revoked: nobody comes in with it any more.",
-    "aggregated": "{n} articles made of {m} posts.",
-    "aggregated-one": "1 article made. Posts in it: {m}.",
-    "aggregated-old": "No new article: {m} posts belong to articles that were there.",
-    "aggregated-nothing": "No post waited: all of them are in articles already.",
-    "marked": "{n} articles are processed now.",
-    "marked-one": "1 article is processed now.",
-    "marked-none": "Nothing to do: they were processed already.",
-}
-_TROUBLES = frozenset({"polled-failed", "poll-held", "poll-waits"})  # not what somebody hoped for
-_MOST_DIGITS = 13
+_WARNINGS = frozenset({"polled-failed", "poll-held", "poll-waits"})  # shown as warnings
+_MAX_DIGITS = 13
 _LAST_PODCAST = "headwater-podcast"  # a cookie
+_THEME = "headwater-theme"  # a cookie; live.js sets it
+_FILTERS = (
+    "utc", "count", "counted", "minutes", "shown_url", "masked", "link", "seconds", "delay_origin",
+    "with_moments", "duration", "excerpt", "name_of", "span", "new_posts", "poll_summary",
+    "round_top", "skips", "stars",
+)  # fmt: skip
 
 
-class Pages:
-    """Renders templates with what all pages share."""
+class Page:
+    """A page of the dashboard, for one request."""
 
-    def __init__(self, app: App, service: Service) -> None:
-        self._app = app
-        self._service = service
-        self._templates = _templates()
+    def __init__(self, request: Request, context: PageContext) -> None:
+        self.request = request
+        self.context = context
+        self.app: App = request.app.state.app
+        self.service: Service = request.app.state.service
+        self.store = self.app.store
 
-    def show(
-        self,
-        request: Request,
-        template: str,
-        place: Place | None,
-        *,
-        status: int = 200,
-        **content: Any,
-    ) -> HTMLResponse:
-        """A page; `content` is what its template needs beyond what all pages share."""
-        now = self._app.clock.now()
-        guard = self._service.guard
-        last_podcast = unquote(request.cookies.get(_LAST_PODCAST, ""))
-        shared: Mapping[str, Any] = {
-            "now": now,
-            "ago": lambda moment: words.ago(moment, now),
-            "until": lambda moment: words.until(moment, now),
-            "path": request.url.path,
-            "place": place,
-            "navigation": place and navigation_at(place, request.url.path, last_podcast),
-            "notice": _notice(request),
-            "notice_tone": "warn" if request.query_params.get("done") in _TROUBLES else "good",
-            "outage": guard.kind,
-            "outage_since": guard.since,
-            "paused": self._service.paused,
-            "workers_alive": self._service.workers_alive,
-        }
-        html = self._templates.get_template(template).render({**shared, **content})
-        page = HTMLResponse(html, status_code=status)
-        if place is not None and place.podcast is not None:
-            _remember_podcast(page, place.podcast.id, last_podcast, request)
-        return page
+    @property
+    def podcast(self) -> Podcast:
+        """The podcast that the page is about."""
+        assert self.context.podcast is not None
+        return self.context.podcast
+
+    @property
+    def caller_id(self) -> str | None:
+        """The id of the user who asks; None for an administrator."""
+        return caller_of(self.request).user_id
+
+    def show(self, template: str, *, status: int = 200, **content: Any) -> HTMLResponse:
+        """Return the page; `content` has the template's own variables."""
+        return render(self.request, template, self.context, status=status, **content)
 
 
-def _remember_podcast(page: HTMLResponse, podcast_id: str, last: str, request: Request) -> None:
-    """Let pages of no podcast lead back to this one: nothing but the browser keeps that."""
-    if podcast_id != last:
-        page.set_cookie(
+def render(
+    request: Request,
+    template: str,
+    context: PageContext | None,
+    *,
+    status: int = 200,
+    **content: Any,
+) -> HTMLResponse:
+    """Return a page with the variables that all pages share; None: without navigation."""
+    app: App = request.app.state.app
+    service: Service = request.app.state.service
+    now, guard = app.clock.now(), service.guard
+    last_podcast = unquote(request.cookies.get(_LAST_PODCAST, ""))
+    shared: Mapping[str, Any] = {
+        "now": now,
+        "ago": lambda moment: humanize.ago(moment, now),
+        "until": lambda moment: humanize.until(moment, now),
+        "context": context,
+        "theme": _theme(request),
+        "navigation": context and navigation_at(context, request.url.path, last_podcast),
+        "notice": _notice(request),
+        "notice_tone": "warn" if request.query_params.get("done") in _WARNINGS else "good",
+        "outage": guard.kind,
+        "outage_since": guard.since,
+        "paused": service.paused,
+        "cleanup_paused_until": service.cleanup_paused_until,
+        "workers_alive": service.workers_alive,
+        "workers_all_draining": service.workers_all_draining,
+    }
+    html = templates().get_template(template).render({**shared, **content})
+    page = HTMLResponse(html, status_code=status)
+    if context is not None and context.podcast and context.podcast.id != last_podcast:
+        page.set_cookie(  # pages without a podcast link back to it
             _LAST_PODCAST,
-            quote(podcast_id, safe=""),
+            quote(context.podcast.id, safe=""),
             httponly=True,
             samesite="strict",
             secure=request.url.scheme == "https",
         )
+    return page
+
+
+async def _any_page(request: Request) -> Page:
+    return Page(request, await page_context(request.app.state.app.store, request))
+
+
+async def _podcast_page(request: Request, p: str) -> Page:
+    return Page(request, await page_context(request.app.state.app.store, request, p))
+
+
+AnyPage = Annotated[Page, Depends(_any_page)]
+PodcastPage = Annotated[Page, Depends(_podcast_page)]  # of `{p}`, if the caller may see it (U2)
 
 
 @cache
-def _templates() -> Environment:
-    """The templates, compiled once however many services there are."""
+def templates() -> Environment:
+    """Return the template environment, created once per process."""
     made = Environment(
         loader=PackageLoader("headwater.web"),
         autoescape=True,
@@ -127,30 +124,20 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "utc": words.utc,
-        "count": words.count,
-        "minutes": words.minutes,
-        "shown_url": words.shown_url,
-        "link": words.link,
-        "cause": failure_words.tag_for,
-        "outage": failure_words.outage_for,
-        "seconds": words.seconds,
-        "delay_origin": words.delay_origin,
-        "with_moments": words.with_moments,
-        "duration": poll_history.duration,
-        "excerpt": words.excerpt,
-        "name_of": words.name_of,
-    }
+    made.filters |= {name: getattr(humanize, name) for name in _FILTERS}
+    made.filters |= {"cause": failure_texts.tag_for, "outage": failure_texts.outage_for}
     made.globals |= {
         "version": __version__,
-        "look": _fingerprint("style.css"),
-        "script": _fingerprint("live.js"),
-        "adding_script": _fingerprint("adding.js"),
-        "health_words": words.HEALTH_WORDS,
-        "marks": charts.marks,
-        "outcome_words": poll_history.OUTCOME_WORDS,
-        "outcome_tones": poll_history.OUTCOME_TONES,
+        "program": _program(),
+        "source_settings": SETTINGS,
+        "style_url": _fingerprint("style.css"),
+        "script_url": _fingerprint("live.js"),
+        "adding_script_url": _fingerprint("adding.js"),
+        "filters_script_url": _fingerprint("filters.js"),
+        "reading_script_url": _fingerprint("reading.js"),
+        "health_labels": humanize.HEALTH_LABELS,
+        "outcome_labels": humanize.OUTCOME_LABELS,
+        "outcome_tones": humanize.OUTCOME_TONES,
     }
     return made
 
@@ -158,8 +145,8 @@ def _templates() -> Environment:
 def done(
     url: str, notice: str, number: int | None = None, *, of: int | None = None
 ) -> RedirectResponse:
-    """Lead back to a page after a change, which says what was done."""
-    assert notice in NOTICES, notice
+    """Return a redirect to a page that shows a notice."""
+    assert notice in TEXTS["notices"], notice
     joined = f"{url}{'&' if '?' in url else '?'}done={notice}"
     if number is not None:
         joined += f"&n={number}"
@@ -169,18 +156,31 @@ def done(
 
 
 def _notice(request: Request) -> str | None:
-    """The sentence for what was done, by its name: nothing of the address itself is shown."""
-    text = NOTICES.get(request.query_params.get("done", ""))
+    """Return the notice that the URL names; only its numbers come from the URL."""
+    text: str | None = TEXTS["notices"].get(request.query_params.get("done", ""))
     if text is None:
         return None
     for name in ("n", "m"):
         number = request.query_params.get(name, "")
-        known = number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS
+        known = number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
         text = text.replace(f"{{{name}}}", f"{int(number):,}" if known else "some")
     return text
 
 
+def _theme(request: Request) -> str:
+    """Return the colours that the user chose; empty: as the system has them."""
+    chosen = request.cookies.get(_THEME, "")
+    return chosen if chosen in ("light", "dark") else ""
+
+
+def _program() -> str:
+    """Return how this program is called on the command line: `make run` puts it on no path."""
+    called = sys.argv[0]
+    is_ours = called.endswith("/headwater") and which("headwater") is None
+    return called if is_ours else "headwater"
+
+
 def _fingerprint(name: str) -> str:
-    """A static file's address that changes with its content, so that it can be kept."""
+    """Return a static file's URL, which changes with its content and can be cached."""
     data = files("headwater.web").joinpath("static", name).read_bytes()
     return f"/static/{name}?v={hashlib.sha256(data).hexdigest()[:12]}"

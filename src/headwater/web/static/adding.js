@@ -1,5 +1,5 @@
-// Comforts of the screens that add sources: a button that says what it is doing, and files that
-// can be dropped. The forms work without this file.
+// Pages that add sources: a busy button, file drop, and choosing parts of a page in place. The forms
+// work without this script.
 
 const MIB = 1024 * 1024;
 
@@ -12,7 +12,7 @@ function sayBusy() {
     button.replaceChildren(button.dataset.busy);
     button.setAttribute("aria-disabled", "true");
   });
-  // a second press while the first is under way would ask twice
+  // a second click would send the form twice
   document.addEventListener("click", (event) => {
     if (event.target.closest("button[aria-disabled]")) event.preventDefault();
   });
@@ -33,7 +33,7 @@ function takeFiles() {
   zone.querySelector("[data-file-hint]").hidden = false;
   input.addEventListener("change", () => tell(zone, input));
   tell(zone, input);
-  // the whole page takes the file: beside the zone a browser would leave the page and open it
+  // accept the file on the whole page: outside the zone the browser would open it
   for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
@@ -68,5 +68,41 @@ function tell(zone, input) {
     chosen ? "ready to import; choose or drop another to replace it" : "or drop it here";
 }
 
+// A click on a part of a page: show the new state without loading the whole page again.
+function swapParts() {
+  document.addEventListener("submit", async (event) => {
+    const button = event.submitter;
+    if (!button?.hasAttribute("data-swap")) return;
+    event.preventDefault();
+    if (document.body.hasAttribute("data-swapping")) return; // one click at a time
+    document.body.setAttribute("data-swapping", "");
+    const form = event.target;
+    try {
+      const body = new URLSearchParams(new FormData(form, button));
+      const answer = await fetch(button.formAction, { method: "POST", body });
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (!fresh.getElementById("parts")) throw new Error("the page cannot be shown");
+      swap(fresh, `[data-swap][name="${button.name}"][value="${CSS.escape(button.value)}"]`);
+    } catch { // load the page, which shows what is wrong
+      form.append(Object.assign(document.createElement("input"), { type: "hidden", name: button.name, value: button.value }));
+      form.action = button.formAction;
+      form.submit();
+    } finally {
+      document.body.removeAttribute("data-swapping");
+    }
+  });
+}
+
+function swap(fresh, clicked) {
+  for (const old of document.querySelectorAll("[data-swapped][id]")) {
+    const other = fresh.getElementById(old.id);
+    if (!other) continue;
+    if (old.role === "status") old.textContent = other.textContent; // the same element is read out
+    else old.replaceWith(other);
+  }
+  document.querySelector(clicked)?.focus({ preventScroll: true });
+}
+
 sayBusy();
 takeFiles();
+swapParts();

@@ -1,14 +1,14 @@
-// Live pages: times in the viewer's zone, and parts of the page that renew themselves when
-// something happened. Everything works without this file; it only saves reloading.
+// Live pages: times in the viewer's time zone, and parts of the page that are updated after
+// events. Every page works without this script.
 
 const SECOND = 1000;
-const QUIET = 1.2 * SECOND; // at most one look per this long, however much happens
-// a moment inside a text, as the server writes it
+const QUIET = 1.2 * SECOND; // least time between two updates
+// a time in a text, as the server writes it
 const MOMENT = /(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:Z| UTC)/g;
 
 const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const numbers = new Intl.NumberFormat("en");
-// how far the viewer's clock is off, when it is by more than a page takes to load
+// error of the viewer's clock, if larger than the time a page takes to load
 const off = Date.parse(document.documentElement.dataset.now) - Date.now();
 const skew = Math.abs(off) > 10 * SECOND ? off : 0;
 
@@ -39,7 +39,7 @@ function inZone(text) {
   return text.replaceAll(MOMENT, (_, day, time) => zoned.format(new Date(`${day}T${time}Z`)));
 }
 
-function told(element, moment) {
+function timeText(element, moment) {
   const isOver = moment.getTime() <= now();
   if (element.hasAttribute("data-clock")) return zoned.format(moment);
   if (element.hasAttribute("data-due") && isOver) return "due now";
@@ -47,13 +47,13 @@ function told(element, moment) {
   return element.hasAttribute("data-words") ? inWords(moment) : element.textContent;
 }
 
-// only what changed is written: a page that stands still is not painted anew every second
+// write only what has changed, so that the browser does not repaint the page every second
 function showTimes(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(element.dateTime);
     if (Number.isNaN(moment.getTime())) continue;
     const title = zoned.format(moment);
-    const text = told(element, moment);
+    const text = timeText(element, moment);
     if (element.title !== title) element.title = title;
     if (element.textContent !== text) element.textContent = text;
   }
@@ -67,26 +67,26 @@ function showMoments(root) {
   }
 }
 
-// --- Parts that renew themselves: every element with an id and `data-live`.
+// --- Updated parts: every element with an id and `data-live`.
 
 let wanted = null;
 let looking = false;
 
-function lookSoon() {
+function updateSoon() {
   if (wanted === null) wanted = setTimeout(look, QUIET);
 }
 
 async function look() {
   wanted = null;
   if (document.hidden) return;
-  if (looking) return lookSoon(); // what happened meanwhile may not be in that answer
-  if (document.querySelector("[data-live] :focus:is(input:not([type=radio]), select, textarea)")) return lookSoon();
+  if (looking) return updateSoon(); // the running update may not include the new event
+  if (document.querySelector("[data-live] :focus:is(input:not([type=radio]), select, textarea)")) return updateSoon();
   looking = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.ok && !answer.redirected) renew(await answer.text());
   } catch {
-    // the stream says when the server is back
+    // the event stream reconnects when the server is back
   } finally {
     looking = false;
   }
@@ -96,7 +96,7 @@ function renew(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html");
   showTimes(fresh);
   showMoments(fresh);
-  // lists that come and go keep their room: what stands below would jump
+  // lists keep their height, so that the content below does not jump
   for (const list of document.querySelectorAll("[data-steady]")) {
     list.style.minHeight = `${list.offsetHeight}px`;
   }
@@ -109,8 +109,8 @@ function renew(html) {
   }
 }
 
-// Make an element say what a fresh one says with as few changes as possible: focus, choices,
-// opened details and scrolled places stay as they are.
+// Update an element from a new version with as few changes as possible: focus, choices, opened
+// details and scroll positions stay.
 function patch(old, fresh) {
   if (old.isEqualNode(fresh)) return;
   if (old.nodeType !== Node.ELEMENT_NODE) {
@@ -148,7 +148,7 @@ function areAlike(one, other) {
   return one.nodeName === other.nodeName && !nameOf(one) && !nameOf(other);
 }
 
-const OURS = new Set(["open", "style"]); // a person, or this file, has the say
+const OURS = new Set(["open", "style"]); // set by the user or this script
 
 function patchAttributes(old, fresh) {
   for (const { name } of [...old.attributes]) {
@@ -170,17 +170,20 @@ function follow() {
   };
   source.onopen = () => {
     say("live", true);
-    lookSoon(); // what happened between the page and the stream was told to nobody
+    updateSoon(); // events between page load and stream start were not received
   };
   source.onerror = () => say("reconnecting…", false);
   for (const kind of ["poll.finished", "post.created", "source.disabled", "source.recovered",
     "poll.started", "tick", "outage", "reset"]) {
-    source.addEventListener(kind, lookSoon);
+    source.addEventListener(kind, updateSoon);
   }
-  document.addEventListener("visibilitychange", lookSoon);
+  source.addEventListener("post.created", (event) => {
+    document.dispatchEvent(new CustomEvent("newpost", { detail: JSON.parse(event.data) }));
+  });
+  document.addEventListener("visibilitychange", updateSoon);
 }
 
-// --- Small comforts.
+// --- Menus, forms and validation.
 
 function selectAll() {
   for (const box of document.querySelectorAll("input[data-all]")) {
@@ -213,8 +216,8 @@ function closesMenus() {
   });
 }
 
-// A form with `data-answer` says what came of it in the element of that id, without leaving the
-// page; the server answers {tone, text}.
+// A form with `data-answer` shows its result in the element of that id, without a page load; the
+// server returns {tone, text}.
 function answersInPlace() {
   document.addEventListener("submit", async (event) => {
     const form = event.target;
@@ -233,30 +236,30 @@ function answersInPlace() {
       const body = new URLSearchParams(new FormData(form));
       const headers = { Accept: "application/json" };
       const answer = await fetch(form.action, { method: "POST", headers, body });
-      if (!answer.ok) throw new Error(String(answer.status));
+      if (!answer.ok && answer.status !== 429) throw new Error(String(answer.status));
       const { tone, text } = await answer.json();
       say(tone, text);
     } catch {
       say("bad", "That did not work. Reload the page to see how things stand.");
     } finally {
       said.removeAttribute("aria-busy");
-      lookSoon();
+      updateSoon();
     }
   });
 }
 
-// A form with `data-check` says at each field what is wrong with it, as soon as one leaves it.
+// A form with `data-check` shows the error of a field when it loses focus.
 function checksFields() {
   const check = (input) => {
     const hint = document.getElementById(`h-${input.name}`);
-    if (!hint || !input.validationMessage === !input.hasAttribute("data-told")) return;
+    if (!hint || !input.validationMessage === !input.hasAttribute("data-hint")) return;
     input.closest(".field")?.classList.toggle("wrong", !input.validity.valid);
     if (input.validity.valid) {
-      hint.textContent = input.dataset.told;
-      input.removeAttribute("data-told");
+      hint.textContent = input.dataset.hint;
+      input.removeAttribute("data-hint");
       input.removeAttribute("aria-invalid");
     } else {
-      input.dataset.told = hint.classList.contains("hint") ? hint.textContent : "";
+      input.dataset.hint = hint.classList.contains("hint") ? hint.textContent : "";
       input.setAttribute("aria-invalid", "true");
       hint.textContent = wrongWith(input);
     }
@@ -265,7 +268,7 @@ function checksFields() {
   for (const form of document.querySelectorAll("form[data-check]")) {
     form.addEventListener("focusout", (event) => { if (event.target.name) check(event.target); });
     form.addEventListener("invalid", (event) => {
-      // where nobody sees the field, the browser would refuse without a word
+      // the browser shows no message for a hidden field
       event.target.closest("details")?.setAttribute("open", "");
       check(event.target);
     }, true);
@@ -281,6 +284,17 @@ function wrongWith(input) {
   return valueMissing && !typeMismatch ? "This cannot be empty." : input.validationMessage;
 }
 
+// the cookie lets the server render the next page in these colours
+function choosesTheme() {
+  const choice = document.querySelector("[data-theme-choice]");
+  choice.hidden = false;
+  choice.addEventListener("change", (event) => {
+    const theme = event.target.value;
+    document.documentElement.dataset.theme = theme;
+    document.cookie = `headwater-theme=${theme}; path=/; max-age=31536000; samesite=strict`;
+  });
+}
+
 showTimes(document);
 showMoments(document);
 setInterval(() => showTimes(document), SECOND);
@@ -292,3 +306,4 @@ selectAll();
 closesMenus();
 answersInPlace();
 checksFields();
+choosesTheme();

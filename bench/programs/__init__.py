@@ -1,0 +1,1 @@
+"""The measured programs: each runs rounds on request in a separate process."""

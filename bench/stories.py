@@ -1,0 +1,131 @@
+"""Grouping posts into stories with a million posts in the window (I1).
+
+    python -m bench.stories [POSTS]
+
+Prints the CPU time per new post, with and without the other posts, and the size of their marks.
+The marks of the other posts are random numbers in the range of real ones: generating a million
+texts would take an hour. SQLite only; the database is in a temporary folder.
+"""
+
+import asyncio
+import resource
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.story_texts import TextGenerator
+
+from headwater.clock import SystemClock
+from headwater.model import Post, Source, SourceType
+from headwater.rules.admission import content_hash, numbered, timed_id
+from headwater.rules.stories import marks_of
+from headwater.store import Session, Store, open_database
+from headwater.store.stories import group
+
+_NOW = datetime(2026, 2, 17, 12, tzinfo=UTC)
+_NEW, _BATCH, _WORDS = 1000, 100, 150
+_MARKS = 17
+_FILL = """
+    INSERT INTO story_marks
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :marks)
+    SELECT DISTINCT :scope | abs(random()) % 430000000, n / 17 FROM numbers ORDER BY 1
+"""
+
+
+async def _run(count: int) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "stories.db"
+        async with Store(open_database(f"sqlite:///{path}"), SystemClock()) as store:
+            await store.prepare()
+            sources = [_source(number) for number in range(20)]
+            await store.sources.add_many(sources)
+            texts = TextGenerator(1)
+            print(f"sketch: {_sketch_cost(texts):.0f} µs a post")
+            first = count + 1
+            await _measure(store, "in an empty window", _posts(texts, sources, first))
+            size = await _size(store)
+            scope = marks_of("default", "", "", texts.text(60)).text[0] >> 32 << 32
+            params = {"marks": _MARKS * count, "scope": scope}
+            await store.database.execute(_FILL, params)
+            grown = await _size(store) - size
+            print(f"marks of {count:,} posts: {grown / 1e6:,.0f} MB, {grown / count:,.0f} B a post")
+            await _measure(store, "beside them", _posts(texts, sources, first + _NEW))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory: {memory:,.0f} MB")
+
+
+async def _size(store: Store) -> int:
+    sql = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    return int((await store.database.fetch(sql))[0][0])
+
+
+def _source(number: int) -> Source:
+    url = f"https://feed{number}.example/rss"
+    id_ = f"00000000-0000-4000-8000-{number:012}"
+    return Source(id=id_, podcast_id="default", type=SourceType.RSS, url=url, created_at=_NOW)
+
+
+def _sketch_cost(texts: TextGenerator) -> float:
+    made = [texts.text(_WORDS) for _ in range(500)]
+    started = time.process_time()
+    for text in made:
+        marks_of("default", "https://example.org/a?utm_source=x", "https://example.org/f", text)
+    return (time.process_time() - started) / len(made) * 1e6
+
+
+def _posts(texts: TextGenerator, sources: list[Source], first: int) -> list[Post]:
+    """New posts, every fifth of them an edited copy of the one before."""
+    posts: list[Post] = []
+    for number in range(_NEW):
+        copied = number % 5 == 4
+        text = texts.edited(posts[-1].body, 0.1) if copied else texts.text(_WORDS)
+        source = sources[number % len(sources)]
+        digest = content_hash(text)
+        post = Post(
+            id=timed_id(_NOW, source.id, digest),
+            source_id=source.id,
+            title="Title",
+            body=text,
+            url=f"{source.url}/{first + number}",
+            published_at=_NOW,
+            author=None,
+            content_hash=digest,
+            created_at=_NOW,
+        )
+        posts.append(replace(numbered(post, first + number), seq=first + number))
+    return posts
+
+
+async def _measure(store: Store, where: str, posts: list[Post]) -> None:
+    def insert(session: Session) -> None:
+        names = "id source_id title body url published_at content_hash created_at seq".split()
+        at = round(_NOW.timestamp() * 1000)
+        rows = [
+            {name: getattr(post, name) for name in names}
+            | {"podcast_id": "default", "published_at": at, "created_at": at}
+            for post in posts
+        ]
+        session.insert_rows("posts", rows)
+
+    await store.database.write(insert)
+    spent, longest = 0.0, 0.0
+    for start in range(0, len(posts), _BATCH):
+        batch = posts[start : start + _BATCH]
+        cpu, wall = time.process_time(), time.monotonic()
+        await store.database.write(partial(group, posts=batch))
+        spent += time.process_time() - cpu
+        longest = max(longest, time.monotonic() - wall)
+    found = "SELECT count(DISTINCT story_id) FROM posts WHERE seq >= :first"
+    stories = (await store.database.fetch(found, {"first": posts[0].seq}))[0][0]
+    print(
+        f"{where}: {spent / len(posts) * 1e6:.0f} µs CPU a post, longest batch of {_BATCH}: "
+        f"{longest * 1000:.0f} ms, {stories} stories of {len(posts) // 5}"
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))

@@ -1,1 +1,0 @@
-"""What is measured: each way in a process of its own that is told when to begin a round."""

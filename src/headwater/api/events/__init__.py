@@ -1,0 +1,1 @@
+"""Server-sent events: the event log and its streams."""

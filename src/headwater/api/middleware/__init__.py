@@ -1,0 +1,1 @@
+"""Middleware: authentication, request limits, response headers."""

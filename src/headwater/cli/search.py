@@ -1,0 +1,130 @@
+"""The search and searches commands."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from math import inf
+from typing import Annotated, Any
+
+import typer
+
+from headwater.app import App
+from headwater.cli import output
+from headwater.cli.cli_context import invocation
+from headwater.cli.columns import Column, wide
+from headwater.cli.posts_and_articles import (
+    Limit,
+    OfSource,
+    Since,
+    Until,
+    age_of,
+    article_columns,
+    filter_of,
+    post_columns,
+)
+from headwater.content import SavedSearch
+from headwater.model import Article, Podcast, Post
+from headwater.operations.search import remove_search, save_search, search_request
+from headwater.query.ranking import SearchOrder
+
+commands = typer.Typer()
+_searches = typer.Typer(
+    epilog='Example: headwater searches add rates "interest rates"', invoke_without_command=True
+)
+commands.add_typer(_searches, name="searches")
+Name = Annotated[str, typer.Argument(help="The name of the search.")]
+
+
+@commands.command(epilog="Example: headwater search 'title:rates -podcast' --since 7d")
+def search(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Argument(help="Words, phrases and fields.")],
+    articles: Annotated[
+        bool, typer.Option("--articles", help="Search in articles instead of posts.")
+    ] = False,
+    source: OfSource = None,
+    since: Since = None,
+    until: Until = None,
+    order: Annotated[
+        SearchOrder, typer.Option(help="Newest first, or words in the title first.")
+    ] = SearchOrder.NEW,
+    limit: Limit = 50,
+    json: output.Json = False,
+) -> None:
+    """Search in the posts or articles of a podcast."""
+    call = invocation(ctx)
+    now = call.now
+
+    async def found(
+        app: App, podcast: Podcast
+    ) -> tuple[Sequence[Post] | Sequence[Article], timedelta]:
+        await _complete_index(app)
+        chosen = await filter_of(app, source, since, until, now)
+        by_rank = order is SearchOrder.RANK
+        request = search_request(podcast, query, chosen, now=now, limit=limit, by_rank=by_rank)
+        request = replace(request, max_characters=inf)
+        find = app.store.search.articles if articles else app.store.search.posts
+        return (await find(request)).items, age_of(app, podcast)
+
+    items, age = call.do_in_podcast(found)
+    columns: Any = article_columns(now, age) if articles else post_columns(now)
+    schema, empty = "ArticleOut" if articles else "PostOut", "Nothing matches."
+    output.show_items(columns, items, schema=schema, json=json, empty=empty, context=[age])
+
+
+async def _complete_index(app: App) -> None:
+    """Index what was stored since; a service that runs does it itself."""
+    if not await asyncio.to_thread(app.store.database.is_poll_locked):
+        await app.followers.catch_up()
+
+
+# The function of `list` is also that of the group: it lists if there is no subcommand.
+@_searches.callback()
+@_searches.command(
+    "list", help="List saved searches.", epilog="Example: headwater searches list --json"
+)
+def searches(ctx: typer.Context, json: output.Json = False) -> None:
+    """List the saved searches of a podcast, or add and remove them."""
+    if ctx.invoked_subcommand is not None:
+        return
+    columns: tuple[Column[SavedSearch], ...] = (
+        wide("Name", lambda search: search.name),
+        wide("Query", lambda search: search.query),
+        Column("Feed token", lambda search: search.feed_token),
+    )
+    found = invocation(ctx).do_in_podcast(
+        lambda app, podcast: app.store.saved_searches.all(podcast.id)
+    )
+    empty = "No saved searches."
+    output.show_items(columns, found, schema="SavedSearchOut", json=json, empty=empty)
+
+
+@_searches.command("add", epilog='Example: headwater searches add rates "interest rates"')
+def add_search(
+    ctx: typer.Context,
+    name: Name,
+    query: Annotated[str, typer.Argument(help="The query.")],
+    json: output.Json = False,
+) -> None:
+    """Save a search, with a feed of what it finds."""
+
+    async def save(app: App, podcast: Podcast) -> SavedSearch:
+        return await save_search(app.store, podcast, name, query, app.clock.now())
+
+    saved = invocation(ctx).do_in_podcast(save)
+    if json:
+        output.show_json(output.schema_json("SavedSearchOut", saved))
+        return
+    output.say(f"Saved {saved.name}; the token of its feed is {saved.feed_token}")
+
+
+@_searches.command("remove", epilog="Example: headwater searches remove rates")
+def remove_search_(ctx: typer.Context, name: Name) -> None:
+    """Delete a saved search; its feed ends."""
+
+    async def remove(app: App, podcast: Podcast) -> None:
+        await remove_search(app.store, await app.store.saved_searches.get(podcast.id, name))
+
+    invocation(ctx).do_in_podcast(remove)
+    output.say(f"Removed {name}")

@@ -1,0 +1,1 @@
+"""The calls of the API, each declared once for both clients."""

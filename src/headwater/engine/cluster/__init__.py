@@ -1,0 +1,1 @@
+"""Cluster: workers that share one PostgreSQL database."""

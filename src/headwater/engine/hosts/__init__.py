@@ -1,0 +1,1 @@
+"""Host access: which host may be contacted when, and by which process."""

@@ -1,0 +1,1 @@
+"""Feed parsing: RSS, RDF, Atom, CDF and JSON Feed documents to entries."""

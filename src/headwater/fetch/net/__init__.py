@@ -1,0 +1,1 @@
+"""The HTTP client: name resolution, address guard, TLS, connections, redirects and limits."""

@@ -1,0 +1,1 @@
+"""Web page parsing: main text, title, author and feed links."""

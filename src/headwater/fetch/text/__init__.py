@@ -1,0 +1,1 @@
+"""Text conversion: character sets, HTML to plain text, sanitising for storage."""

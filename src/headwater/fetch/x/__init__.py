@@ -1,0 +1,1 @@
+"""X timelines over the X API v2."""

@@ -1,0 +1,177 @@
+"""Which posts report the same story in the same words (I1, I3).
+
+A post has *marks*: a hash of its link, and the smallest hashes of three-word phrases at the
+beginning of its text. Posts with the same link, or several marks in common, are candidates; only
+then are their texts compared.
+"""
+
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from headwater.rules.admission import timed_id
+
+WINDOW = timedelta(days=7)
+MARKS_IN_COMMON = 3  # of two texts that are worth comparing
+COMPARED_CHARACTERS = 3000  # at the beginning of a text
+_SKETCHED_CHARACTERS = 1000
+_SKETCH_SIZE = 16
+_MARK_WORDS = 3  # words of a phrase that is hashed
+_PHRASE_WORDS = 4  # words of a phrase that two texts have in common
+_MIN_WORDS = 40  # of a text that is compared
+_MIN_SHARE = 0.5  # of the shorter text that is in common
+_FIRST_WORDS = 40
+_MIN_FIRST_SHARE = 0.3  # copies begin alike; texts with the same footer do not
+
+# Chinese and Japanese have no spaces between words: each character is one.
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_TRACKING_PREFIXES = ("utm_", "at_", "mc_", "mtm_", "pk_", "piwik_", "hsa_", "_hs", "oly_")
+_TRACKING = frozenset({
+    "fbclid", "gclid", "dclid", "msclkid", "yclid", "twclid", "igshid", "igsh", "ref", "ref_src",
+    "ref_url", "cmpid", "cmp", "ito", "ns_mchannel", "ns_source", "ns_campaign", "ns_linkname",
+    "ns_fee", "xtor", "wt_mc", "wtmc", "wt_zmc", "smid", "smtyp", "ocid", "ncid",
+    "mkt_tok", "rss", "s_cid", "sc_cid", "feedtype", "feedname", "traffic_source", "vero_id",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The hashes that a post is found by; marks of different podcasts differ."""
+
+    link: int | None  # None: the link does not identify a story
+    text: tuple[int, ...]  # empty: the text is too short to be compared
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPost:
+    """What is compared of a post."""
+
+    seq: int
+    id: str
+    source_id: str
+    at: datetime  # published, else stored
+    text: str  # its beginning
+    story_id: str | None = None
+
+
+def marks_of(podcast_id: str, url: str, source_url: str, text: str) -> Marks:
+    """The marks of a post of a podcast; a link to the source itself identifies no story."""
+    link = canonical_link(url)
+    if link == canonical_link(source_url):
+        link = None
+    scope = (zlib.crc32(podcast_id.encode()) & 0x7FFF_FFFF) << 32
+    words = _words(text[:_SKETCHED_CHARACTERS])
+    phrases = _phrases(words, _MARK_WORDS) if len(words) >= _MIN_WORDS else ()
+    smallest = sorted({zlib.crc32(phrase.encode()) for phrase in phrases})[:_SKETCH_SIZE]
+    return Marks(
+        link=None if link is None else scope | zlib.crc32(f"link {link}".encode()),
+        text=tuple(scope | each for each in smallest),
+    )
+
+
+def canonical_link(url: str) -> str | None:
+    """A link without scheme, `www.` and tracking parameters; None: that of a whole site."""
+    try:
+        parts = urlsplit(url.strip())
+        host = (parts.hostname or "").removeprefix("www.")
+        port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
+    except ValueError:
+        return None
+    path = parts.path.rstrip("/")
+    query = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if not _is_tracking(name)
+    ]
+    # entries of a changelog may differ in the fragment only
+    is_anchor = parts.fragment and not any(map(_is_tracking, _names(parts.fragment)))
+    fragment = f"#{parts.fragment}" if is_anchor else ""
+    if not host or not (path or query or fragment):
+        return None
+    return f"{host}{port}{path}{'?' if query else ''}{urlencode(sorted(query))}{fragment}"
+
+
+def _is_tracking(name: str) -> bool:
+    name = name.lower()
+    return name in _TRACKING or name.startswith((*_TRACKING_PREFIXES, ":~:text"))
+
+
+def _names(fragment: str) -> list[str]:
+    return [part.partition("=")[0] for part in fragment.split("&")]
+
+
+def best_match(
+    post: StoryPost, same_link: Sequence[StoryPost], similar: Iterable[StoryPost]
+) -> StoryPost | None:
+    """The earlier post of the same story that is most like this one, if there is one (I1).
+
+    `same_link` are all earlier posts with its link, `similar` those with marks in common.
+    """
+    same_link = [other for other in same_link if _is_within_window(post, other)]
+    sources = [other.source_id for other in same_link]
+    # a link that one source gave to several posts identifies none of them: texts decide
+    is_unique = len({post.source_id, *sources}) == len(sources) + 1
+    if same_link and is_unique:
+        return min(same_link, key=lambda other: other.seq)
+    linked = {other.seq for other in same_link}
+    candidates = {
+        other.seq: other
+        for other in (*same_link, *similar)
+        if _is_within_window(post, other)
+        and (other.source_id != post.source_id or other.seq in linked)
+    }
+    shares = ((_similarity(post.text, other.text), other) for other in candidates.values())
+    found = [(share, -other.seq, other) for share, other in shares if share is not None]
+    return max(found, key=lambda each: each[:2])[2] if found else None
+
+
+def story_id(first: StoryPost) -> str:
+    """The id of the story that begins with this post."""
+    return timed_id(first.at, "story", first.id)
+
+
+def _is_within_window(post: StoryPost, other: StoryPost) -> bool:
+    return abs(post.at - other.at) <= WINDOW
+
+
+def _similarity(text: str, other: str) -> float | None:
+    """The share of the shorter text that both have; None: they are not copies."""
+    one, two = _words(text), _words(other)
+    if min(len(one), len(two)) < _MIN_WORDS:
+        return None
+    common = set(_phrases(one, _PHRASE_WORDS)) & set(_phrases(two, _PHRASE_WORDS))
+    if not common:
+        return None
+    shares = []
+    for words in (one, two):
+        covered = _covered(words, common)
+        if sum(covered[:_FIRST_WORDS]) < _MIN_FIRST_SHARE * _FIRST_WORDS:
+            return None
+        shares.append((len(words), sum(covered) / len(words)))
+    share = min(shares)[1]
+    return share if share >= _MIN_SHARE else None
+
+
+def _covered(words: Sequence[str], common: set[str]) -> list[bool]:
+    """Which words are in a phrase that both texts have.
+
+    Words are counted rather than phrases: one changed word alters four phrases.
+    """
+    covered = [False] * len(words)
+    for index, phrase in enumerate(_phrases(words, _PHRASE_WORDS)):
+        if phrase in common:
+            covered[index : index + _PHRASE_WORDS] = [True] * _PHRASE_WORDS
+    return covered
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _phrases(words: Sequence[str], length: int) -> list[str]:
+    """All runs of so many words."""
+    return [" ".join(each) for each in zip(*(words[n:] for n in range(length)), strict=False)]

@@ -1,0 +1,178 @@
+"""StormChecks: which failures are the fault of a host, by a second version of the rule (Y6)."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple
+
+from headwater.simulation.checker_state import (
+    CheckerState,
+    FailureCounts,
+    SourceRecord,
+    StormVerdict,
+)
+from headwater.simulation.virtual_hosts import VisitResult
+
+_WINDOW = timedelta(hours=1)
+_WINDOW_SECONDS = _WINDOW.total_seconds()
+_SETTLED_SECONDS = _WINDOW_SECONDS + 120.0  # after a clock change: a tick corrects times first
+_LEAST_SOURCES = 3
+_LEAST_PERCENT = 60  # of the addresses that were polled
+
+
+class CountedFailure(NamedTuple):
+    """A permanent failure that was counted."""
+
+    at: float
+    kind: str
+    before: FailureCounts
+    after: FailureCounts
+
+
+@dataclass(slots=True)
+class HostRecord:
+    """The sources of a host, and its storm."""
+
+    sources: list[SourceRecord] = field(default_factory=list)
+    stormy_since: float | None = None
+    seems_over: bool = False  # a clock that was set back makes old successes newer than the storm
+    # by source: the counts without the failures of a storm that begins
+    restored: dict[str, FailureCounts] = field(default_factory=dict)
+    must_restore: bool = False
+
+
+class StormChecks:
+    """Compares counted failures with those of other sources of the same host."""
+
+    def __init__(self, state: CheckerState) -> None:
+        self._state = state
+        self._faults = state.fault_history
+        self._hosts: dict[str | None, HostRecord] = {}
+        self._counted: dict[str, list[CountedFailure]] = {}  # by source, one after another
+
+    def verdict(self, record: SourceRecord, result: VisitResult) -> StormVerdict:
+        """Return whether a storm explains the failure of a visit that ends now."""
+        if not result.permanent or record.source.host is None:
+            return StormVerdict.NO
+        host, at = self._host(record), self._state.clock.monotonic()
+        host.restored, host.must_restore = {}, False
+        if self.lasts(record) is StormVerdict.YES:
+            return StormVerdict.YES
+        runs = self._recent_runs(host, result.kind, at)
+        failing = {self._state.sources[id_].source.url for id_ in runs} | {record.source.url}
+        is_storm = len(failing) >= _LEAST_SOURCES and self._is_most(host, failing)
+        host.restored = self._restored(runs, result.kind)
+        if host.stormy_since is not None or self._is_unsettled(at):
+            return StormVerdict.MAYBE
+        host.must_restore = is_storm
+        return StormVerdict.YES if is_storm else StormVerdict.NO
+
+    def lasts(self, record: SourceRecord) -> StormVerdict:
+        """Return whether the host of a source has a storm now."""
+        host = self._host(record)
+        if host.stormy_since is None:
+            return StormVerdict.NO
+        is_sure = self._faults.set_back_at < host.stormy_since and not host.seems_over
+        return StormVerdict.YES if is_sure else StormVerdict.MAYBE
+
+    def counted(
+        self, record: SourceRecord, kind: str, before: FailureCounts, after: FailureCounts
+    ) -> None:
+        """Note a permanent failure of a source that had succeeded before."""
+        failure = CountedFailure(self._state.clock.monotonic(), kind, before, after)
+        run = self._counted.setdefault(record.id, [])
+        if run and run[-1].after.permanent != before.permanent:  # an outage took some back
+            run.clear()
+        run.append(failure)
+
+    def spared(self, record: SourceRecord) -> None:
+        """Note a failure that is its host's fault; check that those that led to it are undone."""
+        host = self._host(record)
+        if host.must_restore:
+            for id_, counts in host.restored.items():
+                other = self._state.sources[id_]
+                if counts != counts_of(other):
+                    text = f"{id_} has {counts_of(other)} in a storm, expected {counts}"
+                    self._state.violate("Y6", other.lane, id_, text)
+        if host.stormy_since is None:
+            host.stormy_since, now = self._state.clock.monotonic(), self._state.clock.now()
+            successes = (one.source.last_success_at for one in host.sources)
+            host.seems_over = any(at is not None and at > now for at in successes)
+            for source in host.sources:
+                self._counted.pop(source.id, None)
+        host.restored, host.must_restore = {}, False
+
+    def interrupted(self, record: SourceRecord, *, succeeded: bool) -> None:
+        """Note a poll without a permanent failure; a success that was stored ends a storm."""
+        self._counted.pop(record.id, None)
+        host = self._host(record)
+        since = host.stormy_since
+        if succeeded and since is not None and self._faults.set_back_at < since:
+            host.stormy_since = None
+
+    def edited(self, record: SourceRecord, counts: FailureCounts) -> bool:
+        """Return whether an edit removes the failures of a storm that begins."""
+        restored = self._host(record).restored
+        expected = restored.get(record.id)
+        if expected is not None and counts != counts_of(record):
+            del restored[record.id]
+        return counts == expected
+
+    def stopped(self) -> None:
+        """Note that the process ended: only storms are stored."""
+        self._counted.clear()
+
+    def _host(self, record: SourceRecord) -> HostRecord:
+        if not self._hosts:
+            for one in self._state.sources.values():
+                self._hosts.setdefault(one.source.host, HostRecord()).sources.append(one)
+        return self._hosts[record.source.host]
+
+    def _recent_runs(
+        self, host: HostRecord, kind: str, at: float
+    ) -> dict[str, list[CountedFailure]]:
+        """Return the failures of the last hour of sources that failed in this way."""
+        found = {}
+        for source in host.sources:
+            since = at - _WINDOW_SECONDS
+            run = [one for one in self._counted.get(source.id, ()) if one.at > since]
+            if any(one.kind == kind for one in run):
+                found[source.id] = run
+        return found
+
+    def _is_most(self, host: HostRecord, failing: set[str]) -> bool:
+        since = self._state.clock.now() - _WINDOW
+        polled = {
+            one.source.url
+            for one in host.sources
+            if one.source.first_poll_done
+            and one.source.last_polled is not None
+            and one.source.last_polled >= since
+        }
+        return len(failing) * 100 >= len(polled | failing) * _LEAST_PERCENT
+
+    def _restored(
+        self, runs: dict[str, list[CountedFailure]], kind: str
+    ) -> dict[str, FailureCounts]:
+        """Return the counts without failures of this kind, of sources that did not change since."""
+        found = {}
+        for id_, run in runs.items():
+            record, counts = self._state.sources[id_], run[0].before
+            now, last = counts_of(record), run[-1].after
+            if (now.permanent, now.enabled) != (last.permanent, last.enabled):
+                continue
+            for failure in run:
+                if failure.kind != kind:
+                    counts = counts.after_failure(failure.kind, record.limit, permanent=True)
+            found[id_] = counts._replace(failures=now.failures)
+        return found
+
+    def _is_unsettled(self, at: float) -> bool:
+        """Whether a clock change may have changed which sources seem to be polled lately."""
+        faults, since = self._faults, at - _SETTLED_SECONDS
+        was_set_back = faults.set_back_at > faults.up_since - 2 * _WINDOW_SECONDS
+        return faults.clock_changed_at > since or (faults.up_since > since and was_set_back)
+
+
+def counts_of(record: SourceRecord) -> FailureCounts:
+    """Return the stored counts of a source."""
+    return FailureCounts.of(record.source)

@@ -1,0 +1,2 @@
+-- The folder of a source (V3). Adding a column without a default rewrites nothing.
+ALTER TABLE sources ADD COLUMN folder TEXT;

@@ -1,0 +1,81 @@
+"""Pages of posts and articles in the order of their numbers, without gaps (V1)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from headwater.store.content_filter import EVERYTHING, ContentFilter
+from headwater.store.database import Row, Session
+from headwater.store.keyset_pages import MAX_CHARACTERS, count_within
+from headwater.store.row_mapping import LENGTHS, columns
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedPage(Generic[Item]):
+    """Items in the order of their numbers, and the number to continue after.
+
+    That number may be beyond the last item: no item has a number in between.
+    """
+
+    items: tuple[Item, ...]
+    next_after: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """Rows of a podcast, or of all, with a number above `after` and at most `until`."""
+
+    after: int
+    until: int  # the horizon: see `sequence_numbers.horizon`
+    podcast_id: str | None = None
+    column: str = "seq"  # or `changed_seq`
+    chosen: ContentFilter = EVERYTHING
+
+    def sql(self, table: str) -> tuple[str, str, dict[str, object]]:
+        """The condition, the order and the parameters; they read one range of an index."""
+        where, order = self._range()
+        conditions, params = self.chosen.conditions(table)
+        where += conditions
+        where += " AND id >= :first_id" if self.chosen.first_id is not None else ""
+        where += " AND id < :end_id" if self.chosen.end_id is not None else ""
+        params |= {"after": self.after, "until": self.until, "podcast": self.podcast_id}
+        params |= {"first_id": self.chosen.first_id, "end_id": self.chosen.end_id}
+        return where, order, params
+
+    def _range(self) -> tuple[str, str]:
+        column = self.column
+        if self.podcast_id is None:
+            return f"{column} > :after AND {column} <= :until", column
+        # A range of pairs: otherwise the planner might read the rows of all podcasts. Indexes of
+        # changes have rows with a number only.
+        pair = f"podcast_id, {column}"
+        bounds = f"({pair}) > (:podcast, :after) AND ({pair}) <= (:podcast, :until)"
+        return f"{bounds} AND {column} IS NOT NULL", pair
+
+
+def fetch_numbered(
+    session: Session,
+    table: str,
+    names: Sequence[str],
+    wanted: NumberRange,
+    limit: int,
+    read: Callable[[Sequence[Row]], Sequence[Item]],
+    max_characters: float = MAX_CHARACTERS,
+) -> NumberedPage[Item]:
+    """The first items of a range, fewer than `limit` where texts are long (H2)."""
+    where, order, params = wanted.sql(table)
+    # lengths first: texts beyond the bound are never read into memory
+    sql = f"""SELECT {wanted.column}, {LENGTHS[table]} FROM {table}
+        WHERE {where} ORDER BY {order} LIMIT :limit"""
+    found = session.fetch(sql, params | {"limit": limit + 1})
+    count = count_within([row[1] for row in found[:limit]], max_characters)
+    if not count:
+        return NumberedPage((), max(wanted.after, wanted.until), more=False)
+    more = count < len(found)
+    last = found[count - 1][0]
+    sql = f"SELECT {columns(names)} FROM {table} WHERE {where} ORDER BY {order} LIMIT :limit"
+    rows = session.fetch(sql, params | {"until": last, "limit": count})
+    return NumberedPage(tuple(read(rows)), last if more else wanted.until, more)

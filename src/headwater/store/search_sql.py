@@ -1,0 +1,321 @@
+"""Translates queries to the full-text search of each database, and conditions on columns (B1, B3).
+
+The search index has the texts and labels of posts and articles; the other terms of a query are
+conditions on columns. Parts of a query that the index has become one expression of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from headwater.query.evaluator import SearchableSource, occurs
+from headwater.query.syntax import (
+    AllOf,
+    AnyOf,
+    Exclusion,
+    LanguageTerm,
+    PostState,
+    Query,
+    StateTerm,
+    Term,
+    TextField,
+    TextTerm,
+    TimeTerm,
+    TypeTerm,
+)
+from headwater.store.content_filter import PROCESSED
+from headwater.store.row_mapping import to_ms
+from headwater.store.search_index import (
+    FIELDS,
+    LABEL_PREFIX,
+    LEXEME_PREFIXES,
+    Kind,
+    language_label,
+    source_label,
+)
+
+_MAX_SOURCE_LABELS = 100  # more sources are a condition on the column
+_NOTHING = "nothing"  # a label that no entry has
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTerm:
+    """Entries with one of these labels."""
+
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTerm:
+    """A condition on columns of the post or article; never null."""
+
+    sql: str
+
+
+Leaf = TextTerm | LabelTerm | ColumnTerm
+
+
+@dataclass(frozen=True, slots=True)
+class NotLeaf:
+    """What does not match a leaf."""
+
+    leaf: Leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What matches all parts, or at least one of them."""
+
+    parts: tuple["Part", ...]
+    needs_all: bool
+
+
+Part = Leaf | NotLeaf | Branch
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConditions:
+    """A translated query: conditions in SQL."""
+
+    scope: str  # on the podcast
+    index: str | None  # that the index answers, perhaps together with the one on the podcast
+    others: tuple[str, ...] = ()
+
+
+@dataclass
+class Translation(ABC):
+    """Translates one query; collects its parameters."""
+
+    kind: Kind
+    scope: str  # the label of the podcast's posts or articles
+    sources: Sequence[SearchableSource]  # of the podcast, if the query asks for them
+    params: dict[str, object] = field(default_factory=dict)
+
+    def conditions(self, query: Query, labels: Sequence[Part] = ()) -> SearchConditions:
+        """SQL conditions for a query and for parts that are labels."""
+        top = _flat(Branch((*labels, self._resolved(query, negated=False)), needs_all=True))
+        indexed = [part for part in top.parts if _is_indexed(part)]
+        others = [part for part in top.parts if not _is_indexed(part)]
+        found = self._matching(indexed)
+        return replace(found, others=(*found.others, *map(self._condition, others)))
+
+    @abstractmethod
+    def _matching(self, parts: Sequence[Part]) -> SearchConditions:
+        """Conditions that find the entries of the scope with all of these parts by the index."""
+
+    @abstractmethod
+    def _lookup(self, leaf: TextTerm | LabelTerm) -> str:
+        """A condition on the entry of the post or article: it has this term."""
+
+    def _condition(self, part: Part) -> str:
+        match part:
+            case ColumnTerm():
+                return part.sql
+            case NotLeaf():
+                return f"NOT {self._condition(part.leaf)}"
+            case Branch():
+                word = " AND " if part.needs_all else " OR "
+                return f"({word.join(self._condition(one) for one in part.parts)})"
+            case _:
+                return self._lookup(part)
+
+    def bound(self, value: object) -> str:
+        """The place of a parameter with this value."""
+        name = f"value_{len(self.params)}"
+        self.params[name] = value
+        return f":{name}"
+
+    def _resolved(self, query: Query, *, negated: bool) -> Part:
+        """The query in terms of index and columns; only leaves are negated."""
+        match query:
+            case AllOf() | AnyOf():
+                parts = tuple(self._resolved(part, negated=negated) for part in query.parts)
+                return _flat(Branch(parts, needs_all=isinstance(query, AllOf) is not negated))
+            case Exclusion():
+                return self._resolved(query.part, negated=not negated)
+            case _:
+                leaf = self._leaf(query)
+                return NotLeaf(leaf) if negated else leaf
+
+    def _leaf(self, term: Term) -> Leaf:
+        match term:
+            case TextTerm():
+                if term.field is not TextField.SOURCE:
+                    return term
+                return self._of_sources([s for s in self.sources if occurs(term, s.tokens)])
+            case TypeTerm():
+                return self._of_sources([s for s in self.sources if s.type == term.type])
+            case LanguageTerm():
+                return LabelTerm((language_label(term.tag),))
+            case TimeTerm():
+                sign = ">=" if term.is_after else "<"
+                at = f"coalesce({self.kind}.published_at, {self.kind}.created_at)"
+                return ColumnTerm(f"{at} {sign} {self.bound(to_ms(term.at))}")
+            case StateTerm():
+                return ColumnTerm(self._state(term.state))
+            case _:
+                assert_never(term)
+
+    def _of_sources(self, found: Sequence[SearchableSource]) -> Leaf:
+        if len(found) <= _MAX_SOURCE_LABELS:
+            return LabelTerm(tuple(source_label(source.id) for source in found))
+        return ColumnTerm(f"{self.kind}.source_id IN {self.bound([source.id for source in found])}")
+
+    def _state(self, state: PostState) -> str:
+        is_post = self.kind == "posts"
+        match state:
+            case PostState.FILTERED:
+                return "posts.filtered_by IS NOT NULL" if is_post else "FALSE"
+            case PostState.EXCERPT | PostState.FULL:
+                return f"coalesce(posts.completeness, '') = '{state}'" if is_post else "FALSE"
+            case PostState.PROCESSED:
+                return PROCESSED[self.kind]
+            case PostState.UNPROCESSED:
+                return f"NOT {PROCESSED[self.kind]}"
+            case _:
+                assert_never(state)
+
+
+def _flat(branch: Branch) -> Branch:
+    """The branch without branches of the same kind in it."""
+    parts: list[Part] = []
+    for part in branch.parts:
+        same = isinstance(part, Branch) and part.needs_all is branch.needs_all
+        parts += part.parts if isinstance(part, Branch) and same else (part,)
+    return Branch(tuple(parts), branch.needs_all)
+
+
+def _is_indexed(part: Part) -> bool:
+    match part:
+        case Branch():
+            return all(_is_indexed(one) for one in part.parts)
+        case NotLeaf():
+            return _is_indexed(part.leaf)
+        case _:
+            return not isinstance(part, ColumnTerm)
+
+
+class SqliteTranslation(Translation):
+    """To expressions of FTS5; `f` is the index."""
+
+    def _matching(self, parts: Sequence[Part]) -> SearchConditions:
+        expression = self._all_of([LabelTerm((self.scope,)), *parts])
+        match = f"f.search_index MATCH {self.bound(expression)}"
+        return SearchConditions(match, match)
+
+    def _lookup(self, leaf: TextTerm | LabelTerm) -> str:
+        match = self.bound(self._expression(leaf))
+        return f"""EXISTS (SELECT 1 FROM search_index
+            WHERE search_index MATCH {match} AND rowid = {self.kind}.seq)"""
+
+    def _expression(self, part: Part) -> str:
+        match part:
+            case TextTerm():
+                columns = FIELDS[:-1] if part.field is None else (part.field.value,)
+                star = " *" if part.is_prefix else ""
+                return f'{{{" ".join(columns)}}} : "{" ".join(part.tokens)}"{star}'
+            case LabelTerm():
+                return f"labels : ({' OR '.join(map(_quoted, part.labels or (_NOTHING,)))})"
+            case Branch():
+                return self._all_of(part.parts) if part.needs_all else self._any_of(part.parts)
+            case _:
+                return self._all_of([part])
+
+    def _all_of(self, parts: Sequence[Part]) -> str:
+        """NOT of FTS5 needs something to exclude from: the scope."""
+        wanted = [self._expression(part) for part in parts if not isinstance(part, NotLeaf)]
+        excluded = [self._expression(part.leaf) for part in parts if isinstance(part, NotLeaf)]
+        wanted = wanted or [f"labels : {_quoted(self.scope)}"]
+        if not excluded:
+            return f"({' AND '.join(wanted)})"
+        return f"(({' AND '.join(wanted)}) NOT ({' OR '.join(excluded)}))"
+
+    def _any_of(self, parts: Sequence[Part]) -> str:
+        return f"({' OR '.join(self._expression(part) for part in parts)})"
+
+
+def _quoted(label: str) -> str:
+    return f'"{label}"'
+
+
+class PostgresTranslation(Translation):
+    """To tsquery, and substrings for phrases; `d` is the table of entries."""
+
+    def _matching(self, parts: Sequence[Part]) -> SearchConditions:
+        lexemes = _and([lexemes for part in parts if (lexemes := self._lexemes(part)) is not None])
+        match = f"d.lexemes @@ CAST({self.bound(lexemes)} AS TSQUERY)" if lexemes else None
+        is_useful = any(map(_is_positive, parts))  # else it would read the whole index
+        others = [self._condition(part) for part in parts if not _is_exact(part)]
+        return SearchConditions(
+            scope=f"d.scope = {self.bound(self.scope)}",
+            index=match if is_useful else None,
+            others=(*([match] if match and not is_useful else []), *others),
+        )
+
+    def _lookup(self, leaf: TextTerm | LabelTerm) -> str:
+        if _is_exact(leaf) or isinstance(leaf, LabelTerm):
+            return f"d.lexemes @@ CAST({self.bound(self._lexemes(leaf))} AS TSQUERY)"
+        prefix = LEXEME_PREFIXES["url"] if leaf.field is TextField.URL else ""
+        phrase = " ".join(f"{prefix}{token}" for token in leaf.tokens)
+        end = "" if leaf.is_prefix else " "
+        place = "d.words"
+        if leaf.field is not None:
+            place = f"split_part(d.words, chr(10), {FIELDS.index(leaf.field.value) + 1})"
+        return f"strpos({place}, {self.bound(f' {phrase}{end}')}) > 0"
+
+    def _lexemes(self, part: Part) -> str | None:
+        """A tsquery that every entry with this part matches; None if all entries may have it."""
+        match part:
+            case TextTerm():
+                prefix = "" if part.field is None else LEXEME_PREFIXES[part.field.value]
+                found = [_lexeme(f"{prefix}{token}") for token in part.tokens]
+                return _and([*found[:-1], f"{found[-1]}:*" if part.is_prefix else found[-1]])
+            case LabelTerm():
+                labels = part.labels or (_NOTHING,)
+                return f"({' | '.join(_lexeme(f'{LABEL_PREFIX}{one}') for one in labels)})"
+            case NotLeaf():
+                return f"!{self._lexemes(part.leaf)}" if _is_exact(part) else None
+            case Branch():
+                found_or_none = [self._lexemes(one) for one in part.parts]
+                known = [one for one in found_or_none if one is not None]
+                if part.needs_all:
+                    return _and(known) if known else None
+                return f"({' | '.join(known)})" if len(known) == len(part.parts) else None
+            case ColumnTerm():
+                return None
+            case _:
+                assert_never(part)
+
+
+def _is_exact(part: Part) -> bool:
+    """Whether lexemes decide: they do not know the order of a phrase."""
+    match part:
+        case Branch():
+            return all(_is_exact(one) for one in part.parts)
+        case NotLeaf():
+            return _is_exact(part.leaf)
+        case TextTerm():
+            return len(part.tokens) == 1
+        case _:
+            return True
+
+
+def _is_positive(part: Part) -> bool:
+    """Whether the index has a list of entries that contains all with this part."""
+    match part:
+        case Branch():
+            found = map(_is_positive, part.parts)
+            return any(found) if part.needs_all else all(found)
+        case NotLeaf() | ColumnTerm():
+            return False
+        case _:
+            return True
+
+
+def _and(found: Sequence[str]) -> str:
+    return found[0] if len(found) == 1 else f"({' & '.join(found)})" if found else ""
+
+
+def _lexeme(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,0 +1,109 @@
+"""Followers handle every stored post once, also if their process is killed (V1)."""
+
+import asyncio
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from headwater import logs
+from headwater.engine.followers import Followers
+from headwater.model import Post
+from headwater.query.tokens import MAX_CHARACTERS
+from headwater.store import Session, Store, open_database, sequence_numbers
+from headwater.store.followers import POSTS_PER_BATCH, Follower
+from tests.factories import a_post
+from tests.store.killed_following import BATCH, NOTES
+from tests.store.store_data import StoreClock, rows, stored, with_posts
+from tests.store.test_cursors import store_posts
+
+
+@pytest.fixture
+async def notes(store: Store) -> Callable[[], "asyncio.Future[list[str]]"]:
+    """Creates the table that `NOTES` writes to, and reads it in order."""
+    kind = "SERIAL" if store.database.takes_workers else "INTEGER"
+    await store.database.execute(f"CREATE TABLE followed (n {kind} PRIMARY KEY, post_id TEXT)")
+
+    async def read() -> list[str]:
+        return [row[0] for row in await rows(store, "SELECT post_id FROM followed ORDER BY n")]
+
+    return lambda: asyncio.ensure_future(read())
+
+
+async def test_v1_a_follower_handles_every_post_once_in_batches(store: Store, clock, notes):
+    source = await stored(store)
+    names = [str(n) for n in range(2 * POSTS_PER_BATCH + 1)]
+    ids = await store_posts(store, source, *names)
+    followers = Followers(store, clock, [NOTES])
+    await followers.run()
+    assert await notes() == ids
+    await followers.catch_up()
+    assert await notes() == ids
+    ids += await store_posts(store, source, "new")
+    await Followers(store, clock, [NOTES]).run()  # another process
+    assert await notes() == ids
+
+
+async def test_v1_followers_of_changes_handle_posts_again(store: Store, clock, notes):
+    ids = await store_posts(store, await stored(store), *"abc")
+    changes = replace(NOTES, name="changes", column="changed_seq")
+    followers = Followers(store, clock, [NOTES, changes])
+    await followers.run()
+    await store.database.write(lambda s: sequence_numbers.mark_changed(s, "posts", ids[1:2]))
+    await followers.run()
+    await followers.run()
+    assert await notes() == [*ids, ids[1]]
+
+
+async def test_v1_a_post_that_cannot_be_handled_is_skipped(store: Store, clock, notes):
+    ids = await store_posts(store, await stored(store), *"abcd")
+
+    def picky(session: Session, posts: Sequence[Post]) -> None:
+        if any(post.id == ids[2] for post in posts):
+            raise ValueError("not this one")
+        NOTES.handle(session, posts)
+
+    lines = io.StringIO()
+    logs.configure(stream=lines)
+    await Followers(store, clock, [Follower("picky", picky)]).run()
+    assert await notes() == [ids[0], ids[1], ids[3]]
+    assert f"a post was skipped of=picky post={ids[2]}" in lines.getvalue()
+
+
+async def test_h1_followers_read_the_beginnings_of_long_texts(store: Store, clock):
+    source = await stored(store)
+    await with_posts(store, source, a_post(source_id=source.id, body="x" * (MAX_CHARACTERS + 1)))
+    lengths: list[int] = []
+
+    def measure(_session: Session, posts: Sequence[Post]) -> None:
+        lengths.extend(len(post.body) for post in posts)
+
+    await Followers(store, clock, [Follower("measure", measure)]).run()
+    assert lengths == [MAX_CHARACTERS]
+
+
+async def test_v1_two_processes_handle_no_post_twice(store: Store, url: str, clock, notes):
+    """As when a worker continues while another one has taken over its shard."""
+    ids = await store_posts(store, await stored(store), *(str(n) for n in range(500)))
+    async with Store(open_database(url), StoreClock()) as other:
+        await asyncio.gather(
+            Followers(store, clock, [NOTES]).run(), Followers(other, clock, [NOTES]).run()
+        )
+    assert await notes() == ids
+
+
+@pytest.mark.slow
+async def test_v1_a_killed_process_leaves_no_gap_and_repeats_nothing(store: Store, url: str, notes):
+    """Killed before any statement and before the commit of several batches."""
+    ids = await store_posts(store, await stored(store), *(str(n) for n in range(100 * BATCH)))
+    command = [sys.executable, "-m", "tests.store.killed_following", url, "25"]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    handled = await notes()
+    assert 0 < len(handled) < len(ids)
+    assert handled == ids[: len(handled)]
+    await Followers(store, StoreClock(), [NOTES]).catch_up()
+    assert await notes() == ids

@@ -1,0 +1,46 @@
+"""Failure storms in both databases: they last until a source of the host succeeds (Y6)."""
+
+from datetime import timedelta
+
+from headwater.operations.source_views import explanation_of
+from headwater.store import Store
+from headwater.store.storms import Storm
+from tests.factories import a_policy
+from tests.store.store_data import HOUR, MINUTE, NOW, a_success, stored
+
+HOST = "host.example"
+
+
+async def test_y6_a_storm_lasts_until_a_source_of_the_host_succeeds(store: Store):
+    source = await stored(store, host=HOST, last_success_at=NOW - HOUR)
+    assert await store.storms.lasting(HOST) is None
+    await store.storms.begin(HOST, "404", NOW - MINUTE)
+    assert await store.storms.lasting(HOST) == Storm(HOST, "404", NOW - MINUTE)
+    assert await store.storms.lasting("other.example") is None
+    await store.record(a_success(source))
+    assert await store.storms.lasting(HOST) is None
+    later = NOW + MINUTE
+    await store.storms.begin(HOST, "403", later)  # the next one
+    assert await store.storms.lasting(HOST) == Storm(HOST, "403", later)
+
+
+async def test_y6_other_polled_sources_are_counted_up_to_a_limit(store: Store):
+    recent = {"host": HOST, "first_poll_done": True, "last_polled": NOW - timedelta(minutes=30)}
+    failing, *_ = [await stored(store, **recent) for _ in range(4)]
+    await stored(store, **recent | {"last_polled": NOW - 2 * HOUR})
+    await stored(store, **recent | {"first_poll_done": False})
+    await stored(store, **recent | {"host": "other.example"})
+    counted = store.storms.others_polled
+    assert await counted(HOST, NOW, [failing.url], limit=9) == 3
+    assert await counted(HOST, NOW, [failing.url], limit=2) == 2
+
+
+async def test_y6_explain_names_the_storm(store: Store):
+    source = await stored(store, host=HOST, consecutive_failures=2, first_poll_done=True)
+    await store.storms.begin(HOST, "404", NOW)
+    found = await explanation_of(store, source.id, NOW, a_policy())
+    (step,) = [step for step in found.steps if step.what == "failure storm"]
+    assert "(404)" in step.detail
+    healthy = await stored(store, host=HOST)
+    steps = (await explanation_of(store, healthy.id, NOW, a_policy())).steps
+    assert "failure storm" not in [step.what for step in steps]

@@ -1,0 +1,170 @@
+"""The articles page: undo, batches, expiry, plans and deletion, without a script (E1, E2, E5)."""
+
+import re
+from datetime import timedelta
+from html import unescape
+
+from headwater.source_settings import AggregateBy
+from tests.api.stored_data import articles_of, posts_of, source_of
+from tests.store.store_data import a_post_of, newest_articles, newest_posts, with_posts
+from tests.web.conftest import Visited
+from tests.web.test_hosts_page import words
+
+ARTICLES = "/podcasts/default/articles"
+
+
+async def states(pages: Visited) -> list[bool]:
+    """Whether each article is processed, newest first."""
+    return [a.is_processed for a in await newest_articles(pages.app.store, "default", limit=100)]
+
+
+async def test_e1_the_page_after_marking_can_undo_it(pages_by_each: Visited):
+    pages = pages_by_each
+    await posts_of(pages, await source_of(pages), "a", "b", "c")
+    ids = await articles_of(pages)
+    answer = await pages.send(f"{ARTICLES}/processed?show=all", {"article": ids[:2]})
+    html = await pages.text(answer.headers["Location"])
+    assert "2 articles are processed now." in html
+    bar = re.search(
+        r'<form class="undo-bar" method="post" action="([^"]+)">(.*?)</form>', html, re.S
+    )
+    assert bar is not None
+    hidden = re.findall(r'name="marked" value="([^"]+)"', bar[2])
+    assert hidden == ids[:2]
+
+    undone = await pages.send(unescape(bar[1]), {"marked": hidden})
+    assert "2 articles are unprocessed again." in await pages.text(undone.headers["Location"])
+    assert await states(pages) == [False, False, False]
+
+
+async def test_e4_a_score_is_shown_as_stars(pages: Visited):
+    await posts_of(pages, await source_of(pages), "a", "b")
+    (first, _) = await articles_of(pages)
+    url = f"/api/users/default/podcasts/default/articles/{first}"
+    await pages.patch(url, {"score": 0.6})
+    html = await pages.text(ARTICLES)
+    assert re.findall(r'aria-label="score ([0-9.]+)"', html) == ["0.6"]
+    assert "★★★☆☆" in html
+
+
+async def test_e1_a_batch_is_named_listed_and_undone(pages_by_each: Visited):
+    pages = pages_by_each
+    await posts_of(pages, await source_of(pages, aggregate=True), "a", "b")
+    await posts_of(pages, await source_of(pages), "c")
+    ids = await articles_of(pages)
+    batch = 'episode <b>"1"'
+    await pages.send(f"{ARTICLES}/processed", {"article": ids, "batch": batch})
+    html = await pages.text(f"{ARTICLES}?show=processed")
+    assert "<b>" not in html.partition("<main")[2]
+    assert f"processed · {batch}" in words(html)
+    assert re.search(r"Batches .*2 articles", words(html))
+
+    answer = await pages.send(f"{ARTICLES}/unprocessed?show=processed", {"batch": batch})
+    text = words(await pages.text(answer.headers["Location"]))
+    assert "Undone: 2. Digests and threads among them are deleted; 2 posts wait to be" in text
+    assert "Aggregate 2 posts" in text
+    gone = await pages.send(f"{ARTICLES}/unprocessed", {"batch": batch})
+    assert gone.status == 422
+    assert "Nothing was changed: there is no batch" in words(gone.body.decode())
+    too_long = await pages.send(f"{ARTICLES}/processed", {"article": ids, "batch": "x" * 201})
+    assert too_long.status == 422
+
+
+async def test_e2_what_waits_is_counted_and_a_plan_shows_what_would_be_made(pages: Visited):
+    await posts_of(pages, await source_of(pages, aggregate=True, label="River news"), "a", "b")
+    html = await pages.text(ARTICLES)
+    assert "Aggregate 2 posts" in words(html)
+    [plan] = re.findall(r'href="([^"]+plan=1)"', html)
+    text = words(await pages.text(unescape(plan)))
+    assert "1 article of 2 posts. Nothing is stored yet." in text
+    assert await newest_articles(pages.app.store, "default", limit=10) == []
+    await pages.send(f"{ARTICLES}/aggregate")
+    assert "Nothing: all posts are in articles already." in await pages.text(f"{ARTICLES}?plan=1")
+
+
+async def test_e5_articles_show_when_they_expire_and_can_be_listed_by_it(pages: Visited):
+    now = pages.app.clock.now()
+    source = await source_of(pages)
+    for days in (2, 6.5):
+        at = now - timedelta(days=days)
+        post = a_post_of(source, f"{days} days old", published_at=at, created_at=now)
+        await with_posts(pages.app.store, source, post)
+    await articles_of(pages)
+    text = words(await pages.text(ARTICLES))
+    assert "expires in 4 days" in text
+    assert re.search(r"expires in 11 h", text)
+    soon = words(await pages.text(f"{ARTICLES}?show=expiring"))
+    assert "6.5 days old" in soon
+    assert "2 days old" not in soon
+
+
+async def test_digests_list_their_posts_with_links(pages: Visited):
+    source = await source_of(pages, aggregate=True)
+    posts = await posts_of(pages, source, "a", "b")
+    await articles_of(pages)
+    html = await pages.text(ARTICLES)
+    part = re.search(r'<details class="parts">(.*?)</details>', html, re.S)
+    assert part is not None
+    assert "2 posts in it" in part[1]
+    assert set(re.findall(r'href="([^"]+)"', part[1])) == {post.url for post in posts}
+
+
+async def test_e3_threads_list_their_posts_and_a_follow_up_links_to_the_article_before(
+    pages_by_each: Visited,
+):
+    pages = pages_by_each
+    source = await source_of(pages, type="twitter", url="@ada", aggregate_by=AggregateBy.THREAD)
+    at = pages.app.clock.now() - timedelta(hours=1)
+    texts = ("First < of all", "Second", "Third")
+    posts = [
+        a_post_of(source, text, title=text, created_at=at, published_at=at, conversation_id="1")
+        for text in texts
+    ]
+    await with_posts(pages.app.store, source, *posts[:2])
+    (first,) = await articles_of(pages)
+    html = await pages.text(ARTICLES)
+    assert "thread of 2 posts" in words(html)
+    part = re.search(r'<details class="parts">(.*?)</details>', html, re.S)
+    assert part is not None
+    assert "2 posts in it First < of all Second" in words(part[1])
+    await pages.send(f"{ARTICLES}/processed", {"only": first})
+    await with_posts(pages.app.store, source, posts[2])
+    await articles_of(pages)
+
+    html = await pages.text(ARTICLES)
+    [link] = re.findall(r'<a href="([^"]+)">follow-up of an earlier article</a>', html)
+    assert link == f"{ARTICLES}?article={first}"
+    text = words(await pages.text(link))
+    assert "First < of all processed thread of 2 posts" in text
+    assert "Third" not in text
+    await pages.text(f"{ARTICLES}?article=gone", status=404)
+
+
+async def test_e1_one_processed_article_is_undone(pages: Visited):
+    await posts_of(pages, await source_of(pages), "a", "b")
+    ids = await articles_of(pages)
+    await pages.send(f"{ARTICLES}/processed", {"article": ids, "batch": "episode 1"})
+    html = await pages.text(f"{ARTICLES}?show=all")
+    [action, *_] = re.findall(rf'value="{ids[0]}" formaction="([^"]+)"', html)
+    await pages.send(unescape(action), {"marked": ids[0], "batch": "another"})
+    assert sorted(await states(pages)) == [False, True]
+
+
+async def test_e2_an_article_is_deleted_with_or_without_its_posts(pages_by_each: Visited):
+    pages = pages_by_each
+    await posts_of(pages, await source_of(pages), "a", "b")
+    first, second = await articles_of(pages)
+    html = await pages.text(ARTICLES)
+    assert f'formaction="{ARTICLES}/{first}/delete?show=unprocessed"' in html
+
+    answer = await pages.send(f"{ARTICLES}/{first}/delete", {"posts": "free"})
+    assert "Posts that wait to be aggregated again: 1." in await pages.text(
+        answer.headers["Location"]
+    )
+    answer = await pages.send(f"{ARTICLES}/{second}/delete", {"posts": "drop"})
+    assert "The article is deleted, with its posts: 1." in await pages.text(
+        answer.headers["Location"]
+    )
+    assert await states(pages) == []
+    assert len(await newest_posts(pages.app.store, podcast_id="default", limit=10)) == 1
+    assert (await pages.send(f"{ARTICLES}/{first}/delete", {"posts": "free"})).status == 404

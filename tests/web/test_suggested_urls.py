@@ -1,0 +1,54 @@
+"""Suggested URLs on the dashboard: on the page of the source and on the overview (Y4, Y5)."""
+
+from headwater.demo.demo_web import Reply
+from tests.api.scripted_hosts import watch
+from tests.api.test_suggested_urls import NEW, OLD, suggest_feed, suggest_move
+from tests.system.conftest import web_of
+from tests.web.conftest import Visited
+from tests.web.test_source_page import page_of, words
+
+
+async def test_y4_a_move_is_accepted_and_undone_with_one_click_each(pages_by_each: Visited):
+    pages = pages_by_each
+    source = await watch(pages, OLD, label="River")
+    id_ = await suggest_move(pages, source.rpartition("/")[2])
+    for path in (page_of(source), "/"):
+        html = await pages.text(path)
+        assert f"{page_of(source)}/suggestions/{id_}/accept" in html
+        assert f"{page_of(source)}/suggestions/{id_}/dismiss" in html
+        assert f"redirects permanently to {NEW}" in words(html)
+        assert "12 checks followed it" in words(html)
+    answer = await pages.send(f"{page_of(source)}/suggestions/{id_}/accept")
+    assert (answer.status, answer.headers["Location"].partition("?")[0]) == (303, page_of(source))
+    assert (await pages.get(source)).json["url"] == NEW
+    html = await pages.text(page_of(source))
+    assert f"It was {OLD} and is now {NEW}" in words(html)
+    assert id_ not in await pages.text("/")
+    await pages.send(f"{page_of(source)}/suggestions/{id_}/undo")
+    assert (await pages.get(source)).json["url"] == OLD
+    assert id_ not in await pages.text(page_of(source))
+
+
+async def test_y4_a_dismissed_move_is_not_shown(pages: Visited):
+    source = await watch(pages, OLD)
+    id_ = await suggest_move(pages, source.rpartition("/")[2])
+    await pages.send(f"{page_of(source)}/suggestions/{id_}/dismiss")
+    assert (await pages.get(source)).json["url"] == OLD
+    for path in (page_of(source), "/"):
+        assert id_ not in await pages.text(path)
+
+
+async def test_y5_a_found_feed_names_its_page_and_a_source_that_has_it(pages: Visited):
+    source = await watch(pages, OLD)
+    twin = await watch(pages, NEW)
+    await suggest_feed(pages, source.rpartition("/")[2])
+    html = await pages.text(page_of(source))
+    assert "https://example.org/ links to another feed, “River News”" in words(html)
+    assert f'href="{page_of(twin)}"' in html
+
+
+async def test_y5_the_page_says_what_came_of_a_search(pages: Visited):
+    async with web_of(host=lambda _: Reply(404)) as web:
+        source = await watch(pages, web.url("host"), maxFailures=1)
+        await pages.post(f"{source}/poll")
+        assert "its site is being searched" in words(await pages.text(page_of(source)))
