@@ -8,7 +8,7 @@ from headwater.fetch.net.decompression import encoding_of, inflate, inflate_star
 from headwater.fetch.net.http_response_parser import SMALL_BODY
 from headwater.fetch.net.limits import MAX_ERROR_BODY
 
-MEDIUM_BODY = 4 * SMALL_BODY  # larger bodies have a semaphore of their own
+MEDIUM_BODY = 1 << 21  # bytes; larger bodies have a semaphore of their own
 _INLINE_INFLATE = 4096  # a larger body is decompressed in a thread (H2)
 
 
@@ -62,30 +62,40 @@ async def inflated(
     if encoding is None:
         return body, permit
     if permit is None and limit > SMALL_BODY:
-        try:
-            return await _inflate(body, encoding, SMALL_BODY), None
-        except TooLarge:
-            permit = await limiter.acquire(MEDIUM_BODY)
-        try:
-            return await _inflate(body, encoding, min(limit, MEDIUM_BODY)), permit
-        except TooLarge:
-            permit.release()
-            permit = await limiter.acquire(inf)
-        except BaseException:
-            permit.release()
-            raise
+        # most bodies need no permit, or one of the more numerous for medium bodies
+        if (small := await _inflate_within(SMALL_BODY, body, encoding, None)) is not None:
+            return small, None
+        permit = await limiter.acquire(MEDIUM_BODY)
+        size = min(limit, MEDIUM_BODY)
+        if (medium := await _inflate_within(size, body, encoding, permit)) is not None:
+            return medium, permit
+        permit = await limiter.acquire(inf)
+    return await _inflate(body, encoding, limit, permit), permit
+
+
+async def _inflate_within(
+    limit: int, body: bytes, encoding: str, permit: LargeBodyPermit | None
+) -> bytes | None:
+    """The decompressed body, or None and no permit if it is larger.
+
+    Not an exception: its traceback would keep the output while the caller waits (H1).
+    """
     try:
-        return await _inflate(body, encoding, limit), permit
+        return await _inflate(body, encoding, limit, permit)
+    except TooLarge:
+        return None
+
+
+async def _inflate(body: bytes, encoding: str, limit: int, permit: LargeBodyPermit | None) -> bytes:
+    """The decompressed body; an error releases the permit."""
+    try:
+        if len(body) <= _INLINE_INFLATE:
+            return inflate(body, encoding, limit=limit)
+        return await asyncio.to_thread(inflate, body, encoding, limit=limit)
     except BaseException:
         if permit is not None:
             permit.release()
         raise
-
-
-async def _inflate(body: bytes, encoding: str, limit: int) -> bytes:
-    if len(body) <= _INLINE_INFLATE:
-        return inflate(body, encoding, limit=limit)
-    return await asyncio.to_thread(inflate, body, encoding, limit=limit)
 
 
 def start_of_error(start: bytes, encoded: str) -> bytes:
