@@ -377,7 +377,10 @@ def _decided(visited: FirstVisit, now: datetime, policy: Policy) -> Preview:
         status=answer.status,
         redirected_to=_redirect_target(source, answer.redirected_to),
         complete=answer.complete,
-        decisions=admission.decisions,
+        decisions=tuple(
+            (candidate.entry, reason)
+            for candidate, reason in zip(dated.candidates, admission.reasons, strict=True)
+        ),
         feeds=visited.feeds,
         error=None if error is None else without_url_secrets(one_line(error), source.url),
         title=answer.title,

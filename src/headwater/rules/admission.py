@@ -43,7 +43,20 @@ class Candidate:
     entry: Entry
     content_hash: str
     late_key: str | None = None  # of a late entry, which is new only if this is unknown (R8)
-    alternate_hash: str | None = None  # of the body it may be stored under at its link (R5)
+
+    @property
+    def alternate_hash(self) -> str | None:
+        """The hash of the body that it may be stored under at its link (R5).
+
+        Computed when needed: a feed may have 100,000 undated entries (H1).
+        """
+        entry = self.entry
+        if entry.plain_body is not None:
+            return content_hash(entry.plain_body)
+        if entry.published_at is None and entry.title:
+            # it is stored as title + body if the feed then had another entry with the same body
+            return content_hash(f"{entry.title} {entry.body}")
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +71,8 @@ class NewByDate:
     @property
     def hashes(self) -> tuple[str, ...]:
         """All hashes to look up in the store before anything is admitted."""
-        alternates = (c.alternate_hash for c in self.candidates if c.alternate_hash is not None)
-        return (*(c.content_hash for c in self.candidates), *alternates)
+        alternates = (candidate.alternate_hash for candidate in self.candidates)
+        return (*(c.content_hash for c in self.candidates), *(h for h in alternates if h))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +90,7 @@ class Admission:
 
     posts: tuple[Post, ...]  # oldest first (R9)
     skipped: Mapping[SkipReason, int]
-    decisions: tuple[tuple[Entry, SkipReason | None], ...] = ()  # per candidate, in their order
+    reasons: tuple[SkipReason | None, ...] = ()  # why each candidate is skipped, in their order
 
 
 def new_by_date(
@@ -90,11 +103,11 @@ def new_by_date(
     keys = tuple(entry_key(e) for e in entries) if late else ()
     for index, entry in enumerate(entries):
         if _is_later(entry, since, source, now):
-            candidates.append(_candidate(entry))
+            candidates.append(Candidate(entry, entry_hash(entry)))
         elif late and source.late_keys_kept and since is not None:
             date = entry_date(entry)
             if date is not None and since - date <= late:
-                candidates.append(_candidate(entry, late_key=keys[index]))
+                candidates.append(Candidate(entry, entry_hash(entry), keys[index]))
     oldest_first = len(candidates) > 1 and _lists_oldest_first(entries)
     return NewByDate(tuple(candidates), len(entries) - len(candidates), keys, oldest_first)
 
@@ -110,10 +123,10 @@ def admit(
     created_at = None if source.first_poll_done or source.include_history else source.created_at
     skipped = Counter({SkipReason.ALREADY_SEEN: dated.already_seen})
     posts: dict[str, Post] = {}
-    decisions = []
+    reasons = []
     for candidate in dated.candidates:
         reason = _skip_reason(candidate, known, posts, oldest, created_at)
-        decisions.append((candidate.entry, reason))
+        reasons.append(reason)
         if reason is None:
             posts[candidate.content_hash] = _post(source, candidate, now)
         else:
@@ -123,7 +136,7 @@ def admit(
     by_date = sorted(in_order, key=lambda post: post.published_at or now)
     if by_date and has_filters(subject):
         by_date = [replace(post, filtered_by=filtered_by(subject, post)) for post in by_date]
-    return Admission(tuple(by_date), counts, tuple(decisions))
+    return Admission(tuple(by_date), counts, tuple(reasons))
 
 
 def last_seen(
@@ -271,16 +284,6 @@ def _is_later(entry: Entry, since: datetime | None, source: Source, now: datetim
     return has_keys and entry_key(entry) not in source.seen_keys
 
 
-def _candidate(entry: Entry, late_key: str | None = None) -> Candidate:
-    alternate = None
-    if entry.plain_body is not None:
-        alternate = content_hash(entry.plain_body)
-    elif entry.published_at is None and entry.title:
-        # it is stored as title + body if the feed then had another entry with the same body
-        alternate = content_hash(f"{entry.title} {entry.body}")
-    return Candidate(entry, entry_hash(entry), late_key, alternate)
-
-
 def _skip_reason(
     candidate: Candidate,
     known: Known,
@@ -302,12 +305,15 @@ def _skip_reason(
 
 
 def _is_duplicate(candidate: Candidate, known: Known, admitted: Mapping[str, Post]) -> bool:
-    digest, alternate, url = candidate.content_hash, candidate.alternate_hash, candidate.entry.url
+    digest, url = candidate.content_hash, candidate.entry.url
     if digest in admitted or hash_prefix(digest) in known.hash_prefixes:
         return True
-    if alternate is None or url is None:
+    if url is None or not known.prefixes_at_link:
         return False
-    return (hash_prefix(alternate), link_key(url)) in known.prefixes_at_link
+    alternate = candidate.alternate_hash
+    return (
+        alternate is not None and (hash_prefix(alternate), link_key(url)) in known.prefixes_at_link
+    )
 
 
 def _post(source: Source, candidate: Candidate, now: datetime) -> Post:

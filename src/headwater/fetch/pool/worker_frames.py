@@ -67,11 +67,13 @@ def write_entry(stream: BinaryIO, entry: Entry) -> None:
     fields = (entry.id, entry.title, entry.url, published_at, entry.author, entry.has_link)
     enclosures = [(each.url, each.type, each.length) for each in entry.enclosures]
     metadata = (enclosures, entry.categories, entry.language, entry.image_url, entry.completeness)
+    is_plain = entry.markdown == entry.body  # then it is sent, and kept, once
     texts = (
-        entry.body, entry.plain_body, entry.markdown, entry.page_text, entry.identity_hash
+        entry.body, entry.plain_body, None if is_plain else entry.markdown, entry.page_text,
+        entry.identity_hash,
     )  # fmt: skip
     is_there = [text is not None for text in texts]
-    write_frame(stream, to_json(["entry", *fields, metadata, is_there]))
+    write_frame(stream, to_json(["entry", *fields, metadata, is_there, is_plain]))
     for text in texts:
         if text is not None:
             write_frame(stream, text.encode("utf-8", "surrogatepass"))
@@ -79,7 +81,7 @@ def write_entry(stream: BinaryIO, entry: Entry) -> None:
 
 def read_entry(fields: list[Any], next_frame: Callable[[], bytes]) -> Entry:
     """The entry of these fields and of the texts in the next frames."""
-    id_, title, url, published_at, author, has_link, metadata, is_there = fields
+    id_, title, url, published_at, author, has_link, metadata, is_there, is_plain = fields
     texts = [next_frame().decode("utf-8", "surrogatepass") if there else None for there in is_there]
     enclosures, categories, language, image_url, completeness = metadata
     return Entry(
@@ -91,7 +93,7 @@ def read_entry(fields: list[Any], next_frame: Callable[[], bytes]) -> Entry:
         body=texts[0] or "",
         plain_body=texts[1],
         has_link=has_link,
-        markdown=texts[2],
+        markdown=texts[0] if is_plain else texts[2],
         page_text=texts[3],
         identity_hash=texts[4],
         enclosures=tuple(Enclosure(*each) for each in enclosures),
