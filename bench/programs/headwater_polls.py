@@ -28,7 +28,6 @@ from headwater.settings import Settings, load_settings
 
 _DAY_MS = 86_400_000
 _POLLED = "url LIKE 'http%/%.xml'"  # sources that are not due
-_NOWHERE = Path(os.devnull).open("w")  # noqa: SIM115 - for the life of the process
 
 
 class WholePath:
@@ -49,8 +48,8 @@ class WholePath:
 
     def settings(self) -> Settings:
         """Default settings, except for the web on loopback; the log is discarded."""
-        # `serve` writes a line per poll; here they are written to a null file
-        logs.configure("text", "info", stream=_NOWHERE)
+        # `serve` writes a line per poll; these go to a null file, open until the process ends
+        logs.configure("text", "info", stream=Path(os.devnull).open("w"))  # noqa: SIM115
         return load_settings(
             options={
                 "app.database-url": self._config["database"],
