@@ -23,6 +23,12 @@ CASES: tuple[tuple[str, tuple[str, ...], dict[str, str], float | None], ...] = (
     ("python -c pass", ("-c", "pass"), {}, None),
     ("--version", (*PROGRAM, "--version"), {}, 0.2),
     ("completion of commands", PROGRAM, _COMPLETE | {"COMP_WORDS": "headwater "}, 0.2),
+    (
+        "completion of options",
+        PROGRAM,
+        _COMPLETE | {"COMP_WORDS": "headwater edit --", "COMP_CWORD": "2"},
+        None,
+    ),
     ("--help", (*PROGRAM, "--help"), {}, None),
     ("list", (*PROGRAM, "list"), {}, 0.35),
     ("list --json", (*PROGRAM, "list", "--json"), {}, None),
@@ -36,6 +42,7 @@ def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     measured: dict[str, list[float]] = {name: [] for name, *_ in CASES}
     with tempfile.TemporaryDirectory(prefix="headwater-startup-") as folder:
+        cpu_seconds(Path(folder), (*PROGRAM, "migrate"), {})  # commands that read need a database
         for _ in range(runs + 1):
             for name, args, variables, _ in CASES:
                 measured[name].append(cpu_seconds(Path(folder), args, variables))

@@ -87,6 +87,22 @@ def test_files_classes_and_functions_are_short():
     ] == []
 
 
+def test_a_public_class_name_is_defined_once():
+    """Only the client repeats names: those of what the API returns and accepts (decision 46)."""
+    places: dict[str, list[Path]] = {}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not is_private(node.name):
+                places.setdefault(node.name, []).append(path)
+    twice = {
+        name: [path for path in paths if "client" not in path.parts]
+        for name, paths in places.items()
+        if len(paths) > 1
+    }
+    assert len(places) > 500
+    assert {name: paths for name, paths in twice.items() if len(paths) != 1} == {}
+
+
 def test_every_lint_exception_names_a_file():
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = config["tool"]["ruff"]["lint"]["per-file-ignores"]

@@ -21,7 +21,7 @@ import pytest
 from headwater.client import Headwater
 from headwater.client.clients import Operations
 from headwater.client.decoding import to_camel
-from headwater.client.operation import Page, Request, listing, operation
+from headwater.client.operation import ApiRequest, Page, listing, operation
 from headwater.client.results.events import EVENT_TYPES
 from headwater.client.results.service import Key
 from tests.api.conftest import Served
@@ -52,7 +52,7 @@ def declared() -> Iterator[tuple[str, Callable[..., Any]]]:
             yield name, found.build
 
 
-def requests_of(build: Callable[..., Any]) -> Iterator[Request[Any]]:
+def requests_of(build: Callable[..., Any]) -> Iterator[ApiRequest[Any]]:
     """The requests of a call with every argument; one per podcast, and one for all."""
     hints = get_type_hints(build)
     given: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def example(kind: Any) -> Any:
     return datetime(2026, 1, 2, tzinfo=UTC) if kind in (date, datetime) else values[kind]
 
 
-def operation_for(document: Any, request: Request[Any]) -> Any:
+def operation_for(document: Any, request: ApiRequest[Any]) -> Any:
     """The operation of the document that a request calls."""
     found = [
         (path.count("{"), item[request.method.lower()])

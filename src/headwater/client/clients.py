@@ -17,8 +17,8 @@ from headwater.client.errors import (
     wait_before_retry,
 )
 from headwater.client.event_reader import EventReader
-from headwater.client.http_exchange import Address, Incoming, Outgoing
-from headwater.client.operation import AsyncSender, Page, Request, Sender
+from headwater.client.http_exchange import Address, IncomingResponse, OutgoingRequest
+from headwater.client.operation import ApiRequest, AsyncSender, Page, Sender
 from headwater.client.operations.content import (
     ArticleOperations,
     NumberedFilters,
@@ -65,15 +65,15 @@ class Operations(
         self.user = user
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
-    def outgoing(self, request: Request[Any]) -> Outgoing:
+    def outgoing(self, request: ApiRequest[Any]) -> OutgoingRequest:
         """A request as it is sent."""
         headers = {"Accept": "*/*", **self._headers, **request.headers}
         if request.body is None:
-            return Outgoing(request.method, request.target, headers)
+            return OutgoingRequest(request.method, request.target, headers)
         headers["Content-Type"] = request.content_type
         is_text = isinstance(request.body, str)
         body = request.body if is_text else json.dumps(request.body, allow_nan=False)
-        return Outgoing(request.method, request.target, headers, body.encode())
+        return OutgoingRequest(request.method, request.target, headers, body.encode())
 
 
 class Headwater(Operations, Sender):
@@ -110,7 +110,7 @@ class Headwater(Operations, Sender):
         """Close the connections to the service."""
         self._connections.close()
 
-    def send(self, request: Request[T]) -> T:
+    def send(self, request: ApiRequest[T]) -> T:
         """Send a request and return its result."""
         return result_of(request, self._connections.exchange(self.outgoing(request)))
 
@@ -214,7 +214,7 @@ class AsyncHeadwater(Operations, AsyncSender):
         """Close the connections to the service."""
         await self._connections.close()
 
-    async def send(self, request: Request[T]) -> T:
+    async def send(self, request: ApiRequest[T]) -> T:
         """Send a request and return its result."""
         return result_of(request, await self._connections.exchange(self.outgoing(request)))
 
@@ -295,7 +295,7 @@ class AsyncHeadwater(Operations, AsyncSender):
             await asyncio.sleep(reader.seconds_after(error))
 
 
-def result_of(request: Request[T], incoming: Incoming) -> T:
+def result_of(request: ApiRequest[T], incoming: IncomingResponse) -> T:
     """The result in a response; raise if it is a problem."""
     if incoming.status >= 300:
         raise problem_from(incoming.status, incoming.headers, incoming.body)
@@ -313,6 +313,6 @@ def result_of(request: Request[T], incoming: Incoming) -> T:
     return result
 
 
-def error_of(incoming: Incoming) -> HeadwaterClientError:
+def error_of(incoming: IncomingResponse) -> HeadwaterClientError:
     """The error of a response that is not what was requested."""
     return problem_from(incoming.status, incoming.headers, incoming.body)

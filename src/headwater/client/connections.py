@@ -14,8 +14,8 @@ from headwater.client.errors import HeadwaterTimeout, HeadwaterUnreachable
 from headwater.client.http_exchange import (
     Address,
     Exchanges,
-    Incoming,
-    Outgoing,
+    IncomingResponse,
+    OutgoingRequest,
     Steps,
     tls_context,
 )
@@ -94,7 +94,7 @@ class Connections:
         self._seconds = seconds
         self._idle: list[_Connection] = []
 
-    def exchange(self, outgoing: Outgoing) -> Incoming:
+    def exchange(self, outgoing: OutgoingRequest) -> IncomingResponse:
         """Send a request and read the response."""
         with _named_errors(self._address, self._seconds):
             connection = self._idle_one()
@@ -106,7 +106,7 @@ class Connections:
             return self._exchange(self._open(self._seconds), outgoing)
 
     @contextmanager
-    def stream(self, outgoing: Outgoing, seconds: float) -> Iterator["Stream"]:
+    def stream(self, outgoing: OutgoingRequest, seconds: float) -> Iterator["Stream"]:
         """Send a request and read the response as it arrives, on a connection of its own."""
         with _named_errors(self._address, seconds):
             connection = self._open(seconds)
@@ -122,7 +122,7 @@ class Connections:
         while self._idle:
             self._idle.pop().close()
 
-    def _exchange(self, connection: _Connection, outgoing: Outgoing) -> Incoming:
+    def _exchange(self, connection: _Connection, outgoing: OutgoingRequest) -> IncomingResponse:
         try:
             incoming = connection.run(connection.exchanges.whole(outgoing))
         except BaseException:
@@ -152,7 +152,7 @@ class Stream:
     """A response that is read as it arrives."""
 
     def __init__(
-        self, address: Address, seconds: float, connection: _Connection, head: Incoming
+        self, address: Address, seconds: float, connection: _Connection, head: IncomingResponse
     ) -> None:
         self._address = address
         self._seconds = seconds
@@ -214,7 +214,7 @@ class AsyncConnections:
         self._idle: list[_AsyncConnection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def exchange(self, outgoing: Outgoing) -> Incoming:
+    async def exchange(self, outgoing: OutgoingRequest) -> IncomingResponse:
         """Send a request and read the response; cancelling it closes the connection."""
         with _named_errors(self._address, self._seconds):
             connection = self._idle_one()
@@ -226,7 +226,9 @@ class AsyncConnections:
             return await self._exchange(await self._open(self._seconds), outgoing)
 
     @asynccontextmanager
-    async def stream(self, outgoing: Outgoing, seconds: float) -> AsyncIterator["AsyncStream"]:
+    async def stream(
+        self, outgoing: OutgoingRequest, seconds: float
+    ) -> AsyncIterator["AsyncStream"]:
         """Send a request and read the response as it arrives, on a connection of its own."""
         with _named_errors(self._address, seconds):
             connection = await self._open(seconds)
@@ -243,7 +245,9 @@ class AsyncConnections:
             self._idle.pop().close()
         await asyncio.sleep(0)  # the loop closes the sockets
 
-    async def _exchange(self, connection: _AsyncConnection, outgoing: Outgoing) -> Incoming:
+    async def _exchange(
+        self, connection: _AsyncConnection, outgoing: OutgoingRequest
+    ) -> IncomingResponse:
         try:
             incoming = await connection.run(connection.exchanges.whole(outgoing), self._seconds)
         except BaseException:
@@ -280,7 +284,7 @@ class AsyncStream:
     """A response that is read as it arrives."""
 
     def __init__(
-        self, address: Address, seconds: float, connection: _AsyncConnection, head: Incoming
+        self, address: Address, seconds: float, connection: _AsyncConnection, head: IncomingResponse
     ) -> None:
         self._address = address
         self._seconds = seconds

@@ -6,8 +6,8 @@ from typing import Any
 
 from headwater.client.decoding import decode
 from headwater.client.errors import HeadwaterClientError, wait_before_retry
-from headwater.client.http_exchange import Incoming
-from headwater.client.operation import Request, given, path_of
+from headwater.client.http_exchange import IncomingResponse
+from headwater.client.operation import ApiRequest, given, path_of
 from headwater.client.results.events import EVENT_TYPES, Event
 
 _STREAM = "text/event-stream"
@@ -33,12 +33,12 @@ class EventReader:
         self._fields: dict[str, str] = {}
 
     @property
-    def request(self) -> Request[str]:
+    def request(self) -> ApiRequest[str]:
         """Opens the stream, after the last event."""
         resume = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
-        return Request("GET", path_of("events"), str, self._query, headers=resume)
+        return ApiRequest("GET", path_of("events"), str, self._query, headers=resume)
 
-    def accept(self, head: Incoming) -> bool:
+    def accept(self, head: IncomingResponse) -> bool:
         """Whether a response is a stream of events; if so, the parts that follow belong to it."""
         self._unread, self._fields = b"", {}  # of an event that was interrupted
         is_stream = head.status == 200 and head.headers.get("content-type", "").startswith(_STREAM)

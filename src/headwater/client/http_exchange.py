@@ -45,7 +45,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Outgoing:
+class OutgoingRequest:
     """A request as it is sent."""
 
     method: str
@@ -60,7 +60,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True)
-class Incoming:
+class IncomingResponse:
     """The status and headers of a response, and its body once it is read."""
 
     status: int
@@ -80,15 +80,15 @@ class Exchanges:
         """Whether the connection can be used for another request."""
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
-    def whole(self, outgoing: Outgoing) -> Steps[Incoming]:
+    def whole(self, outgoing: OutgoingRequest) -> Steps[IncomingResponse]:
         """Send a request and read the whole response."""
         head = yield from self.start(outgoing)
         parts: list[bytes] = []
         while (part := (yield from self.next_part())) is not None:
             parts.append(part)
-        return Incoming(head.status, head.headers, b"".join(parts))
+        return IncomingResponse(head.status, head.headers, b"".join(parts))
 
-    def start(self, outgoing: Outgoing) -> Steps[Incoming]:
+    def start(self, outgoing: OutgoingRequest) -> Steps[IncomingResponse]:
         """Send a request and read the headers of the response."""
         if self._http.our_state is h11.DONE:
             self._http.start_next_cycle()
@@ -117,7 +117,7 @@ class Exchanges:
             if isinstance(event, h11.Response):
                 named = {name.decode("latin-1"): value for name, value in event.headers}
                 texts = {name: value.decode("latin-1") for name, value in named.items()}
-                return Incoming(event.status_code, texts)
+                return IncomingResponse(event.status_code, texts)
 
     def next_part(self) -> Steps[bytes | None]:
         """The next part of the body; None after the last one."""

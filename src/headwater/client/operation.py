@@ -1,6 +1,6 @@
 """Declares a call once for both clients.
 
-A method that returns a `Request` describes a call: `@operation` makes it one that sends the
+A method that returns a `ApiRequest` describes a call: `@operation` makes it one that sends the
 request and returns its result, or in `AsyncHeadwater` a coroutine that does. `@listing` makes it
 one that returns an iterator over all pages.
 """
@@ -34,7 +34,7 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Request(Generic[T]):
+class ApiRequest(Generic[T]):
     """A call of the API, and the type of its result."""
 
     method: str
@@ -93,7 +93,7 @@ class Sender(ABC):
     """A client whose calls block."""
 
     @abstractmethod
-    def send(self, request: Request[T]) -> T:
+    def send(self, request: ApiRequest[T]) -> T:
         """Send a request and return its result."""
 
 
@@ -101,14 +101,14 @@ class AsyncSender(ABC):
     """A client whose calls are coroutines."""
 
     @abstractmethod
-    async def send(self, request: Request[T]) -> T:
+    async def send(self, request: ApiRequest[T]) -> T:
         """Send a request and return its result."""
 
 
 class operation(Generic[P, T]):  # noqa: N801 - used as a decorator
     """A call that sends one request."""
 
-    def __init__(self, build: Callable[Concatenate[Any, P], Request[T]]) -> None:
+    def __init__(self, build: Callable[Concatenate[Any, P], ApiRequest[T]]) -> None:
         self.build = build
         update_wrapper(self, build)  # type: ignore[arg-type]
 
@@ -132,7 +132,7 @@ class operation(Generic[P, T]):  # noqa: N801 - used as a decorator
 class Items(Generic[P, T]):
     """A list: calling it iterates over its items, `page` returns one page."""
 
-    def __init__(self, client: Sender, build: Callable[P, Request[Page[T]]]) -> None:
+    def __init__(self, client: Sender, build: Callable[P, ApiRequest[Page[T]]]) -> None:
         self._client = client
         self._build = build
         update_wrapper(self, build)
@@ -151,7 +151,7 @@ class Items(Generic[P, T]):
 class AsyncItems(Generic[P, T]):
     """The same for `AsyncHeadwater`."""
 
-    def __init__(self, client: AsyncSender, build: Callable[P, Request[Page[T]]]) -> None:
+    def __init__(self, client: AsyncSender, build: Callable[P, ApiRequest[Page[T]]]) -> None:
         self._client = client
         self._build = build
         update_wrapper(self, build)
@@ -171,7 +171,7 @@ class AsyncItems(Generic[P, T]):
 class listing(Generic[P, T]):  # noqa: N801 - used as a decorator
     """A call that reads a list page by page."""
 
-    def __init__(self, build: Callable[Concatenate[Any, P], Request[Page[T]]]) -> None:
+    def __init__(self, build: Callable[Concatenate[Any, P], ApiRequest[Page[T]]]) -> None:
         self.build = build
         update_wrapper(self, build)  # type: ignore[arg-type]
 
@@ -192,10 +192,10 @@ class listing(Generic[P, T]):  # noqa: N801 - used as a decorator
 class Pages(Generic[T]):
     """The requests that read a list from its first page to its last."""
 
-    def __init__(self, first: Request[Page[T]]) -> None:
+    def __init__(self, first: ApiRequest[Page[T]]) -> None:
         limit = first.query.get("limit")
         self._left = None if limit is None else int(limit)
-        self.request: Request[Page[T]] | None = self._limited(first)
+        self.request: ApiRequest[Page[T]] | None = self._limited(first)
 
     def items_of(self, page: Page[T]) -> tuple[T, ...]:
         """The items of the page that `request` has read; `request` is now that of the next."""
@@ -210,7 +210,7 @@ class Pages(Generic[T]):
             self.request = self._limited(replace(self.request, query={**query, **position}))
         return items
 
-    def _limited(self, request: Request[Page[T]]) -> Request[Page[T]]:
+    def _limited(self, request: ApiRequest[Page[T]]) -> ApiRequest[Page[T]]:
         if self._left is None:
             return request
         return replace(request, query={**request.query, "limit": min(self._left, _MAX_PAGE)})

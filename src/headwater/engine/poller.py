@@ -53,7 +53,7 @@ class Fetch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class SharedResponse:
     """What a request returned or raised, for all sources that share it."""
 
     result: Answer | Exception
@@ -118,7 +118,7 @@ class Poller:
                 found.append((due, subject))
         return found
 
-    async def _fetch_once(self, subjects: Sequence[Subject], visit: HostVisit) -> Response:
+    async def _fetch_once(self, subjects: Sequence[Subject], visit: HostVisit) -> SharedResponse:
         """The response of one request; any exception but a StoreError is a failure of all."""
         started_at, started = self.clock.now(), self.clock.monotonic()
         for subject in subjects:
@@ -134,7 +134,7 @@ class Poller:
             raise
         except Exception as error:  # noqa: BLE001 - a source may fail in any way (F1)
             result = error
-        return Response(result, started_at, started, self.clock.now())
+        return SharedResponse(result, started_at, started, self.clock.now())
 
     async def _finish_all(
         self, batches: AsyncIterator[Batch], visit: HostVisit, *, is_shared: bool
@@ -162,7 +162,7 @@ class Poller:
         return finished
 
     async def _decided(
-        self, polls: Sequence[tuple[DueSource, Subject]], response: Response, visit: HostVisit
+        self, polls: Sequence[tuple[DueSource, Subject]], response: SharedResponse, visit: HostVisit
     ) -> AsyncIterator[Batch]:
         """The outcomes in batches, of one source if it has many posts: they are stored together."""
         hold: Hold | None = None
@@ -193,7 +193,7 @@ class Poller:
         if batch:
             yield batch
 
-    async def _decide(self, subject: Subject, response: Response) -> Outcome:
+    async def _decide(self, subject: Subject, response: SharedResponse) -> Outcome:
         """The outcome for a source; any exception but a StoreError is its failure (F1)."""
         answer, started_at = response.result, response.started_at
         if isinstance(answer, Answer):

@@ -7,7 +7,7 @@ from typing import Any
 
 from headwater.client.clients import AsyncHeadwater
 from headwater.client.errors import HeadwaterClientError, HeadwaterProblem
-from headwater.client.operation import Request
+from headwater.client.operation import ApiRequest
 from headwater.errors import CallFailed, UsageError
 from headwater.mcp_server.api_calls import Query, call_failed
 
@@ -32,7 +32,7 @@ class RemoteApi:
     async def call(self, method: str, path: str, query: Query, body: Any = None) -> Any:
         """The JSON of a response; CallFailed if the service refuses or does not respond."""
         try:
-            return await self.client.send(Request(method, path, dict, query, body))
+            return await self.client.send(ApiRequest(method, path, dict, query, body))
         except HeadwaterProblem as error:
             raise call_failed(error.document) from error
         except HeadwaterClientError as error:

@@ -19,7 +19,7 @@ _LEAST_SOURCES = 3
 _LEAST_PERCENT = 60  # of the addresses that were polled
 
 
-class CountedFailure(NamedTuple):
+class ObservedFailure(NamedTuple):
     """A permanent failure that was counted."""
 
     at: float
@@ -47,7 +47,7 @@ class StormChecks:
         self._state = state
         self._faults = state.fault_history
         self._hosts: dict[str | None, HostRecord] = {}
-        self._counted: dict[str, list[CountedFailure]] = {}  # by source, one after another
+        self._counted: dict[str, list[ObservedFailure]] = {}  # by source, one after another
 
     def verdict(self, record: SourceRecord, result: VisitResult) -> StormVerdict:
         """Return whether a storm explains the failure of a visit that ends now."""
@@ -78,7 +78,7 @@ class StormChecks:
         self, record: SourceRecord, kind: str, before: FailureCounts, after: FailureCounts
     ) -> None:
         """Note a permanent failure of a source that had succeeded before."""
-        failure = CountedFailure(self._state.clock.monotonic(), kind, before, after)
+        failure = ObservedFailure(self._state.clock.monotonic(), kind, before, after)
         run = self._counted.setdefault(record.id, [])
         if run and run[-1].after.permanent != before.permanent:  # an outage took some back
             run.clear()
@@ -129,7 +129,7 @@ class StormChecks:
 
     def _recent_runs(
         self, host: HostRecord, kind: str, at: float
-    ) -> dict[str, list[CountedFailure]]:
+    ) -> dict[str, list[ObservedFailure]]:
         """Return the failures of the last hour of sources that failed in this way."""
         found = {}
         for source in host.sources:
@@ -151,7 +151,7 @@ class StormChecks:
         return len(failing) * 100 >= len(polled | failing) * _LEAST_PERCENT
 
     def _restored(
-        self, runs: dict[str, list[CountedFailure]], kind: str
+        self, runs: dict[str, list[ObservedFailure]], kind: str
     ) -> dict[str, FailureCounts]:
         """Return the counts without failures of this kind, of sources that did not change since."""
         found = {}

@@ -30,7 +30,7 @@ from headwater.operations.users_and_podcasts import (
 )
 from headwater.web.forms import fields_of, one
 from headwater.web.page_context import page_context
-from headwater.web.rendering import AnyPage, Page, done
+from headwater.web.rendering import AnyPage, DashboardPage, done
 
 PATH = "/accounts"
 _PAGE = 50
@@ -38,7 +38,7 @@ _MAX_TOKENS = 200
 _TOKEN_DAYS = ("7", "30", "90", "365")
 _SECRET_FIELDS = ("apiKey", "token")
 Fields = Mapping[str, list[str]]
-Change = Callable[[Page, Fields, Any], Awaitable[Response]]  # of what the URL names
+Change = Callable[[DashboardPage, Fields, Any], Awaitable[Response]]  # of what the URL names
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ def _form(path: str, form: str, *, admin: bool = False) -> Callable[[Change], Ch
                 target = await owned_user(page.store, caller_of(request), id_)
                 user_id = target.id
             elif path.startswith("/podcasts/"):
-                target = Page(request, await page_context(page.store, request, id_)).podcast
+                target = DashboardPage(
+                    request, await page_context(page.store, request, id_)
+                ).podcast
                 user_id = target.user_id
             fields = await fields_of(request)
             try:
@@ -113,21 +115,21 @@ def _form(path: str, form: str, *, admin: bool = False) -> Callable[[Change], Ch
 
 
 @_form("/users", "new-user", admin=True)
-async def create_user(page: Page, fields: Fields, __: Any) -> Response:
+async def create_user(page: DashboardPage, fields: Fields, __: Any) -> Response:
     """Add a user."""
     user = await add_user(page.store, one(fields, "name"), page.app.clock.now())
     return done(_of(user.id), "user-added")
 
 
 @_form("/users/{id}/rename", "user", admin=True)
-async def change_user(page: Page, fields: Fields, user: User) -> Response:
+async def change_user(page: DashboardPage, fields: Fields, user: User) -> Response:
     """Rename a user."""
     await rename_user(page.store, user, one(fields, "name"))
     return done(_of(user.id), "user-renamed")
 
 
 @_form("/users/{id}/delete", "delete-user", admin=True)
-async def delete_user(page: Page, fields: Fields, user: User) -> Response:
+async def delete_user(page: DashboardPage, fields: Fields, user: User) -> Response:
     """Delete a user with all podcasts, sources and keys."""
     _require_confirmation(fields)
     await remove_user(page.store, user)
@@ -135,7 +137,7 @@ async def delete_user(page: Page, fields: Fields, user: User) -> Response:
 
 
 @_form("/users/{id}/podcasts", "new-podcast")
-async def create_podcast(page: Page, fields: Fields, user: User) -> Response:
+async def create_podcast(page: DashboardPage, fields: Fields, user: User) -> Response:
     """Add a podcast."""
     podcast = await add_podcast(
         page.store,
@@ -151,7 +153,7 @@ async def create_podcast(page: Page, fields: Fields, user: User) -> Response:
 
 
 @_form("/podcasts/{id}", "podcast-{id}")
-async def change_podcast(page: Page, fields: Fields, podcast: Podcast) -> Response:
+async def change_podcast(page: DashboardPage, fields: Fields, podcast: Podcast) -> Response:
     """Change a podcast; a deletion that follows at once has to be confirmed (E5)."""
     confirmed = one(fields, "confirm") == "yes"
     await edit_podcast(
@@ -169,7 +171,7 @@ async def change_podcast(page: Page, fields: Fields, podcast: Podcast) -> Respon
 
 
 @_form("/podcasts/{id}/delete", "delete-{id}")
-async def delete_podcast(page: Page, fields: Fields, podcast: Podcast) -> Response:
+async def delete_podcast(page: DashboardPage, fields: Fields, podcast: Podcast) -> Response:
     """Delete a podcast with its sources, posts and articles."""
     _require_confirmation(fields)
     await remove_podcast(page.store, podcast)
@@ -177,7 +179,7 @@ async def delete_podcast(page: Page, fields: Fields, podcast: Podcast) -> Respon
 
 
 @_form("/users/{id}/key", "key")
-async def put_key(page: Page, fields: Fields, user: User) -> Response:
+async def put_key(page: DashboardPage, fields: Fields, user: User) -> Response:
     """Store an X key, encrypted, and replace an older one."""
     now = page.app.clock.now()
     stored = await set_key(page.store, page.app.vault, user, "x", one(fields, "apiKey"), now)
@@ -185,7 +187,7 @@ async def put_key(page: Page, fields: Fields, user: User) -> Response:
 
 
 @_form("/users/{id}/key/delete", "delete-key")
-async def delete_key(page: Page, fields: Fields, user: User) -> Response:
+async def delete_key(page: DashboardPage, fields: Fields, user: User) -> Response:
     """Remove an X key."""
     _require_confirmation(fields)
     await remove_key(page.store, user, "x")
@@ -193,7 +195,7 @@ async def delete_key(page: Page, fields: Fields, user: User) -> Response:
 
 
 @_form("/tokens", "new-token", admin=True)
-async def create_token(page: Page, fields: Fields, _: Any) -> Response:
+async def create_token(page: DashboardPage, fields: Fields, _: Any) -> Response:
     """Create a token; only this response has its secret (U1)."""
     caller, now = caller_of(page.request), page.app.clock.now()
     wanted, access = one(fields, "user"), one(fields, "access")
@@ -215,7 +217,7 @@ async def create_token(page: Page, fields: Fields, _: Any) -> Response:
 
 
 @_form("/tokens/{id}/revoke", "revoke-{id}", admin=True)
-async def revoke(page: Page, fields: Fields, id_: str) -> Response:
+async def revoke(page: DashboardPage, fields: Fields, id_: str) -> Response:
     """Revoke a token; its sessions end."""
     _require_confirmation(fields)
     await revoke_token(page.store, id_)
@@ -223,7 +225,7 @@ async def revoke(page: Page, fields: Fields, id_: str) -> Response:
 
 
 async def _accounts(
-    page: Page,
+    page: DashboardPage,
     user_id: str | None = None,
     *,
     form_error: FormError | None = None,
@@ -253,7 +255,7 @@ async def _accounts(
     )
 
 
-async def _for_admins(page: Page) -> dict[str, Any]:
+async def _for_admins(page: DashboardPage) -> dict[str, Any]:
     store, request = page.store, page.request
     after = position_in(request.query_params.get("users"), int, str)
     users = await store.accounts.users(limit=_PAGE + 1, after=after)

@@ -30,7 +30,7 @@ from headwater.watch_settings import WatchSettings
 from headwater.web.failure_texts import fetch_problem
 from headwater.web.forms import fields_of, one
 from headwater.web.humanize import sentence
-from headwater.web.rendering import Page, PodcastPage, done
+from headwater.web.rendering import DashboardPage, PodcastPage, done
 from headwater.web.texts import TEXTS
 from headwater.web.watch_form import watch_fields, watch_in
 
@@ -154,13 +154,15 @@ async def save(page: PodcastPage) -> Response:
     return done(f"/podcasts/{page.podcast.id}/sources/{added.source.id}", notice)
 
 
-def _form(page: Page, draft: SourceDraft, **more: Any) -> Response:
+def _form(page: DashboardPage, draft: SourceDraft, **more: Any) -> Response:
     """Return the form for an address, with the error of the last one."""
     content: dict[str, Any] = {"problem": None, "searched": False, "draft": draft}
     return page.show("add.html", **content | more)
 
 
-async def _found(page: Page, draft: SourceDraft, fetch: Awaitable[Preview | None]) -> Response:
+async def _found(
+    page: DashboardPage, draft: SourceDraft, fetch: Awaitable[Preview | None]
+) -> Response:
     """Return the preview that was fetched, or the form with the error."""
     try:
         preview = await fetch
@@ -194,17 +196,19 @@ async def _found(page: Page, draft: SourceDraft, fetch: Awaitable[Preview | None
     )
 
 
-def _settings_page(page: Page, draft: SourceDraft, **more: Any) -> Response:
+def _settings_page(page: DashboardPage, draft: SourceDraft, **more: Any) -> Response:
     content: dict[str, Any] = {"preview": None, "exists": None, "draft": draft}
     return page.show("add_preview.html", **content | more)
 
 
-def _refused(page: Page, draft: SourceDraft, error: UsageError) -> Response:
+def _refused(page: DashboardPage, draft: SourceDraft, error: UsageError) -> Response:
     wrong = replace(draft, errors={"url": sentence(error)})
     return _form(page, wrong, status=_STATUSES.get(type(error), 422))
 
 
-async def _failed(page: Page, draft: SourceDraft, error: FetchError | SecretError) -> Response:
+async def _failed(
+    page: DashboardPage, draft: SourceDraft, error: FetchError | SecretError
+) -> Response:
     """Return the form with the cause of a failed fetch and what to try."""
     pasted = resolve(draft.url, _type(draft.type))
     type_ = pasted.type or SourceType.RSS
@@ -223,7 +227,7 @@ async def _failed(page: Page, draft: SourceDraft, error: FetchError | SecretErro
     )
 
 
-def _check_visit(page: Page, draft: SourceDraft) -> None:
+def _check_visit(page: DashboardPage, draft: SourceDraft) -> None:
     """Raise TooMany beyond the limit of visits to the host, or UsageError for no address (Y8)."""
     host_url = resolve(draft.url, _type(draft.type)).url
     page.app.visit_limits.check_visit(page.caller_id, host_url)

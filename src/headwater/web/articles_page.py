@@ -25,7 +25,7 @@ from headwater.store.content_filter import ContentFilter
 from headwater.store.keyset_pages import KeysetPage
 from headwater.web.forms import fields_of, one
 from headwater.web.posts_page import PAGE, podcast_url, quoted, rendered_texts
-from headwater.web.rendering import Page, PodcastPage, done
+from headwater.web.rendering import DashboardPage, PodcastPage, done
 
 # the `processed` filter, by the `show` parameter
 _SHOWN: dict[str, bool | None] = {
@@ -122,7 +122,7 @@ async def list_articles_instead(p: str) -> Response:
     return RedirectResponse(podcast_url(p, "articles"), status_code=303)
 
 
-async def _articles(page: Page, error: str = "") -> Response:
+async def _articles(page: DashboardPage, error: str = "") -> Response:
     """Return the list of articles, or an error above it."""
     podcast, store, now, policy = page.podcast, page.store, page.app.clock.now(), page.app.policy
     shown, cursor = _shown(page.request), page.request.query_params.get("cursor")
@@ -155,7 +155,7 @@ async def _articles(page: Page, error: str = "") -> Response:
     )
 
 
-async def _listed(page: Page, shown: str, cursor: str | None) -> KeysetPage[Article]:
+async def _listed(page: DashboardPage, shown: str, cursor: str | None) -> KeysetPage[Article]:
     """A page of the list."""
     now, policy = page.app.clock.now(), page.app.policy
     soon = expiring_soon(page.podcast, now, policy) if shown == "expiring" else None
@@ -166,13 +166,13 @@ async def _listed(page: Page, shown: str, cursor: str | None) -> KeysetPage[Arti
     return found
 
 
-async def _alone(page: Page, article_id: str) -> KeysetPage[Article]:
+async def _alone(page: DashboardPage, article_id: str) -> KeysetPage[Article]:
     """One article, which another one links to."""
     return KeysetPage((await page.store.articles.get(page.podcast.id, article_id),), more=False)
 
 
 async def _posts_of(
-    page: Page, articles: Sequence[Article]
+    page: DashboardPage, articles: Sequence[Article]
 ) -> Mapping[str, Sequence[tuple[str, str]]]:
     """The titles and links of the first posts of each digest and thread, by article."""
     shown = {a.id: a.post_ids[:_MAX_POSTS] for a in articles if len(a.post_ids) > 1}
@@ -181,14 +181,14 @@ async def _posts_of(
     return {id_: [found[post] for post in some if post in found] for id_, some in shown.items()}
 
 
-async def _batches(page: Page) -> Sequence[ProcessedBatch]:
+async def _batches(page: DashboardPage) -> Sequence[ProcessedBatch]:
     found: Sequence[ProcessedBatch] = await page.store.articles.batches(
         page.podcast.id, limit=_MAX_BATCHES
     )
     return found
 
 
-def _expiry(page: Page, articles: Sequence[Article]) -> dict[str, datetime | None]:
+def _expiry(page: DashboardPage, articles: Sequence[Article]) -> dict[str, datetime | None]:
     """When each article expires, by id (E5)."""
     age = article_age(page.podcast.max_article_age_days, page.app.policy)
     return {article.id: article_expires_at(article, age) for article in articles}
@@ -200,7 +200,7 @@ def _shown(request: Request) -> str:
     return wanted if wanted in _SHOWN else "unprocessed"
 
 
-def _back(page: Page, **more: str) -> str:
+def _back(page: DashboardPage, **more: str) -> str:
     """Return the URL of the list that the form was on."""
     cursor = page.request.query_params.get("cursor")
     id_in(cursor)

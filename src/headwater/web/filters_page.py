@@ -22,7 +22,7 @@ from headwater.operations.users_and_podcasts import edit_podcast
 from headwater.web.forms import fields_of, one
 from headwater.web.humanize import sentence
 from headwater.web.page_context import source_at
-from headwater.web.rendering import AnyPage, Page, PodcastPage, done
+from headwater.web.rendering import AnyPage, DashboardPage, PodcastPage, done
 
 _PODCAST = "/podcasts/{p}/filters"
 _SOURCE = "/podcasts/{p}/sources/{s}/filters"
@@ -68,7 +68,7 @@ async def change_of_source(page: PodcastPage, source: PageSource) -> Response:
     return await _changed(page, source)
 
 
-async def _changed(page: Page, source: Source | None) -> Response:
+async def _changed(page: DashboardPage, source: Source | None) -> Response:
     fields = await fields_of(page.request)
     filters = FilterTexts(keep=one(fields, "keep") or None, block=one(fields, "block") or None)
     if one(fields, "do") != "save":
@@ -80,7 +80,7 @@ async def _changed(page: Page, source: Source | None) -> Response:
     return done(_url(page, source), "filters-saved")
 
 
-async def _save(page: Page, source: Source | None, filters: FilterTexts) -> None:
+async def _save(page: DashboardPage, source: Source | None, filters: FilterTexts) -> None:
     changes: dict[str, Any] = {"keep": filters.keep, "block": filters.block}
     now = page.app.clock.now()
     if source is None:
@@ -91,7 +91,7 @@ async def _save(page: Page, source: Source | None, filters: FilterTexts) -> None
 
 
 async def _shown(
-    page: Page,
+    page: DashboardPage,
     source: Source | None,
     filters: FilterTexts | None = None,
     errors: Mapping[str, str] | None = None,
@@ -124,12 +124,12 @@ async def _shown(
     )
 
 
-async def _stats(page: Page, source: Source | None) -> FilterStats:
+async def _stats(page: DashboardPage, source: Source | None) -> FilterStats:
     if source is None:
         return await podcast_filter_stats(page.store, page.podcast)
     return (await source_filter_stats(page.store, [source]))[source.id]
 
 
-def _url(page: Page, source: Source | None) -> str:
+def _url(page: DashboardPage, source: Source | None) -> str:
     here = f"/podcasts/{page.podcast.id}"
     return f"{here}/filters" if source is None else f"{here}/sources/{source.id}/filters"

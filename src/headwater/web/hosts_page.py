@@ -13,7 +13,7 @@ from headwater.operations.host_views import MOST_SOURCES, HostReader
 from headwater.operations.service_status import scheduler_view
 from headwater.rules.health import health_of
 from headwater.rules.urls import url_host
-from headwater.web.rendering import AnyPage, Page
+from headwater.web.rendering import AnyPage, DashboardPage
 
 _PAGE = 50
 _LANES_SHOWN = 24
@@ -70,6 +70,6 @@ async def show_host(page: AnyPage, host: str) -> Response:
     )
 
 
-def _reader(page: Page) -> HostReader:
+def _reader(page: DashboardPage) -> HostReader:
     owner = caller_of(page.request).user_id
     return HostReader(page.store, page.service, page.app.policy, owner)

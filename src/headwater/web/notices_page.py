@@ -18,7 +18,7 @@ from headwater.operations.notices import (
 )
 from headwater.rules.channels import DIGEST_HOUR, ChannelChoice, ChannelKind
 from headwater.web.forms import fields_of, one
-from headwater.web.rendering import AnyPage, Page, done
+from headwater.web.rendering import AnyPage, DashboardPage, done
 
 routes = APIRouter(prefix="/users/{u}/notices", include_in_schema=False)
 
@@ -69,7 +69,7 @@ async def test_channels(page: AnyPage, u: str) -> Response:
     return done(_path(user), "notices-tested")
 
 
-async def _user(page: Page, name: str) -> User:
+async def _user(page: DashboardPage, name: str) -> User:
     return await owned_user(page.store, caller_of(page.request), name)
 
 
@@ -89,7 +89,7 @@ def _choice(given: dict[str, str]) -> ChannelChoice:
 
 
 async def _shown(
-    page: Page,
+    page: DashboardPage,
     user: User,
     *,
     given: dict[str, str] | None = None,

@@ -21,7 +21,7 @@ from headwater.rules.activity import pace_text, posts_by_day
 from headwater.rules.incidents import Severity
 from headwater.web.forms import fields_of, one
 from headwater.web.humanize import count
-from headwater.web.rendering import AnyPage, Page, done
+from headwater.web.rendering import AnyPage, DashboardPage, done
 
 _PODCASTS_SHOWN = 12
 _INCIDENTS_SHOWN = 10
@@ -68,7 +68,7 @@ def overview_routes(app: App, service: Service) -> APIRouter:
     return routes
 
 
-async def _content(page: Page, owner: str | None) -> dict[str, Any]:
+async def _content(page: DashboardPage, owner: str | None) -> dict[str, Any]:
     """Return what is wrong, what came in, and how often sources publish (Y2)."""
     store, now = page.store, page.app.clock.now()
     incidents = await open_incidents(store, page.service, owner)

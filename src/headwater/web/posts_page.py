@@ -21,7 +21,7 @@ from headwater.store.sources import SourceFilter
 from headwater.web.forms import fields_of, one
 from headwater.web.humanize import name_of
 from headwater.web.page_context import source_at
-from headwater.web.rendering import Page, PodcastPage, done
+from headwater.web.rendering import DashboardPage, PodcastPage, done
 
 PAGE = 25
 _MAX_RENDERED = 300_000  # characters of Markdown on one page; further texts are shown as they are
@@ -79,7 +79,7 @@ async def list_posts(
     )
 
 
-async def _choices(page: Page) -> Sequence[Source]:
+async def _choices(page: DashboardPage) -> Sequence[Source]:
     """Return the sources to choose from by name; none if they are too many for a menu."""
     wanted = SourceFilter(podcast_id=page.podcast.id)
     found = await page.store.sources.find(wanted, limit=_MAX_CHOICES + 1)
@@ -114,7 +114,7 @@ async def show_diff(page: PodcastPage, i: str) -> Response:
 
 
 async def _found(
-    page: Page, chosen: ContentFilter, given: Mapping[str, str], cursor: str | None
+    page: DashboardPage, chosen: ContentFilter, given: Mapping[str, str], cursor: str | None
 ) -> tuple[Sequence[Post], Position | None]:
     """The posts of a page, and the position of the last one if there are more."""
     podcast, store = page.podcast, page.store

@@ -34,7 +34,7 @@ _FILTERS = (
 )  # fmt: skip
 
 
-class Page:
+class DashboardPage:
     """A page of the dashboard, for one request."""
 
     def __init__(self, request: Request, context: PageContext) -> None:
@@ -102,16 +102,18 @@ def render(
     return page
 
 
-async def _any_page(request: Request) -> Page:
-    return Page(request, await page_context(request.app.state.app.store, request))
+async def _any_page(request: Request) -> DashboardPage:
+    return DashboardPage(request, await page_context(request.app.state.app.store, request))
 
 
-async def _podcast_page(request: Request, p: str) -> Page:
-    return Page(request, await page_context(request.app.state.app.store, request, p))
+async def _podcast_page(request: Request, p: str) -> DashboardPage:
+    return DashboardPage(request, await page_context(request.app.state.app.store, request, p))
 
 
-AnyPage = Annotated[Page, Depends(_any_page)]
-PodcastPage = Annotated[Page, Depends(_podcast_page)]  # of `{p}`, if the caller may see it (U2)
+AnyPage = Annotated[DashboardPage, Depends(_any_page)]
+PodcastPage = Annotated[
+    DashboardPage, Depends(_podcast_page)
+]  # of `{p}`, if the caller may see it (U2)
 
 
 @cache

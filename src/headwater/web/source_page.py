@@ -19,7 +19,7 @@ from headwater.web.failure_texts import text_for
 from headwater.web.forms import fields_of
 from headwater.web.humanize import duration, new_posts, sentence, skips
 from headwater.web.page_context import source_at
-from headwater.web.rendering import Page, PodcastPage, done
+from headwater.web.rendering import DashboardPage, PodcastPage, done
 from headwater.web.schedule_chart import schedule_chart_of
 from headwater.web.source_form import SettingsForm, form_fields, form_of, read_form
 
@@ -144,12 +144,12 @@ async def delete(page: PodcastPage, source: PageSource) -> Response:
     return done(f"/podcasts/{source.podcast_id}/sources", "source-deleted")
 
 
-async def _edit(page: Page, source: Source, changes: SettingValues) -> None:
+async def _edit(page: DashboardPage, source: Source, changes: SettingValues) -> None:
     allowed = page.app.settings.fetch.allow_private_networks
     await edit_source(page.store, source.id, changes, page.app.clock.now(), allowed=allowed)
 
 
-async def _shown(page: Page, source: Source, form: SettingsForm | None = None) -> Response:
+async def _shown(page: DashboardPage, source: Source, form: SettingsForm | None = None) -> Response:
     """Return the page, with the errors of a submitted form."""
     store, policy, now = page.store, page.app.policy, page.app.clock.now()
     lane = lane_of(source, page.podcast.user_id) or ""

@@ -18,7 +18,7 @@ from headwater.store import Store
 from headwater.store.sources import SourceFilter
 from headwater.web.forms import fields_of, one
 from headwater.web.humanize import sentence
-from headwater.web.rendering import Page, PodcastPage, done
+from headwater.web.rendering import DashboardPage, PodcastPage, done
 from headwater.web.source_list_query import (
     ORDER_LABELS,
     STATE_LABELS,
@@ -101,7 +101,7 @@ async def act(page: PodcastPage) -> Response:
     return done(query.url, notice, counts.changed or None)
 
 
-async def _list(page: Page, query: ListQuery, **more: Any) -> Response:
+async def _list(page: DashboardPage, query: ListQuery, **more: Any) -> Response:
     app, wanted = page.app, query.wanted(page.podcast.id)
     order, after = query.sort, query.after
     found = await source_views.source_list(

@@ -13,7 +13,7 @@ from headwater.watch_settings import WatchSettings
 from headwater.web.failure_texts import fetch_problem
 from headwater.web.forms import fields_of, one
 from headwater.web.humanize import sentence
-from headwater.web.rendering import Page, PodcastPage, done
+from headwater.web.rendering import DashboardPage, PodcastPage, done
 from headwater.web.source_page import PageSource
 from headwater.web.watch_form import watch_fields, watch_in
 
@@ -54,7 +54,7 @@ async def save(page: PodcastPage, source: PageSource) -> Response:
 
 
 async def _shown(
-    page: Page,
+    page: DashboardPage,
     source: Source,
     watch: WatchSettings | None,
     clicked: Mapping[str, str] = MappingProxyType({}),

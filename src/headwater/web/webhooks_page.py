@@ -16,7 +16,7 @@ from headwater.operations.webhooks import (
 )
 from headwater.rules.webhook_messages import WebhookEvent
 from headwater.web.forms import fields_of, one
-from headwater.web.rendering import Page, PodcastPage, done
+from headwater.web.rendering import DashboardPage, PodcastPage, done
 
 _DELIVERIES = 20  # newest messages of each endpoint
 routes = APIRouter(prefix="/podcasts/{p}/webhooks", include_in_schema=False)
@@ -69,12 +69,12 @@ async def resend_delivery(page: PodcastPage, w: str, d: str) -> Response:
     return done(_path(page), "webhook-resent")
 
 
-def _path(page: Page) -> str:
+def _path(page: DashboardPage) -> str:
     return f"/podcasts/{quote(page.podcast.id, safe='')}/webhooks"
 
 
 async def _shown(
-    page: Page,
+    page: DashboardPage,
     *,
     made: NewWebhook | None = None,
     given: WebhookSettings | None = None,

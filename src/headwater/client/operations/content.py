@@ -5,8 +5,8 @@ from datetime import date
 from typing import Any, TypedDict, Unpack
 
 from headwater.client.operation import (
+    ApiRequest,
     Page,
-    Request,
     body_of,
     given,
     listing,
@@ -102,21 +102,21 @@ class PostOperations(InPodcasts):
     @listing
     def posts(
         self, podcast: str, after: int | None = 0, **filters: Unpack[PostFilters]
-    ) -> Request[Page[Post]]:
+    ) -> ApiRequest[Page[Post]]:
         """The posts stored after the one with the number `after`, in this order, to the last.
 
         With `order`, `q`, `stories` or `after=None` the newest ones come first.
         """
         query = given(after=_number(after, filters), **filters)
-        return Request("GET", self.in_podcast(podcast, "posts"), Page[Post], query)
+        return ApiRequest("GET", self.in_podcast(podcast, "posts"), Page[Post], query)
 
     @listing
     def search(
         self, podcast: str, query: str, **filters: Unpack[PostFilters]
-    ) -> Request[Page[Post]]:
+    ) -> ApiRequest[Page[Post]]:
         """The posts that match a query, the newest first, or with `order="rank"` the best."""
         wanted = given(**{**filters, "q": query})
-        return Request("GET", self.in_podcast(podcast, "posts"), Page[Post], wanted)
+        return ApiRequest("GET", self.in_podcast(podcast, "posts"), Page[Post], wanted)
 
     @listing
     def source_posts(
@@ -128,35 +128,35 @@ class PostOperations(InPodcasts):
         filtered: Filtered | None = None,
         cursor: str | None = None,
         limit: int | None = None,
-    ) -> Request[Page[Post]]:
+    ) -> ApiRequest[Page[Post]]:
         """The posts of a source, the newest first."""
         path = self.in_podcast(podcast, "sources", source_id, "posts")
         query = given(min_score=min_score, filtered=filtered, cursor=cursor, limit=limit)
-        return Request("GET", path, Page[Post], query)
+        return ApiRequest("GET", path, Page[Post], query)
 
     @operation
-    def get_post(self, podcast: str, post_id: str) -> Request[Post]:
+    def get_post(self, podcast: str, post_id: str) -> ApiRequest[Post]:
         """One post."""
-        return Request("GET", self.in_podcast(podcast, "posts", post_id), Post)
+        return ApiRequest("GET", self.in_podcast(podcast, "posts", post_id), Post)
 
     @operation
     def annotate_post(
         self, podcast: str, post_id: str, **annotations: Unpack[Annotations]
-    ) -> Request[Post]:
+    ) -> ApiRequest[Post]:
         """Set the score or the annotations of a post; what is not given is kept."""
         body = body_of(**annotations)
-        return Request("PATCH", self.in_podcast(podcast, "posts", post_id), Post, body=body)
+        return ApiRequest("PATCH", self.in_podcast(podcast, "posts", post_id), Post, body=body)
 
     @operation
-    def get_diff(self, podcast: str, post_id: str) -> Request[Diff]:
+    def get_diff(self, podcast: str, post_id: str) -> ApiRequest[Diff]:
         """What changed between a version of a page and the one before."""
-        return Request("GET", self.in_podcast(podcast, "posts", post_id, "diff"), Diff)
+        return ApiRequest("GET", self.in_podcast(podcast, "posts", post_id, "diff"), Diff)
 
     @operation
-    def leave_story(self, podcast: str, post_id: str) -> Request[None]:
+    def leave_story(self, podcast: str, post_id: str) -> ApiRequest[None]:
         """State that a post is not a copy of the others of its story."""
         path = self.in_podcast(podcast, "posts", post_id, "story")
-        return Request("DELETE", path, type(None))
+        return ApiRequest("DELETE", path, type(None))
 
 
 class ArticleOperations(InPodcasts):
@@ -165,50 +165,50 @@ class ArticleOperations(InPodcasts):
     @listing
     def articles(
         self, podcast: str, after: int | None = 0, **filters: Unpack[ArticleFilters]
-    ) -> Request[Page[Article]]:
+    ) -> ApiRequest[Page[Article]]:
         """The articles stored after the one with the number `after`, in this order, to the last.
 
         With `order`, `q`, `stories` or `after=None` the newest ones come first.
         """
         query = given(after=_number(after, filters), **filters)
-        return Request("GET", self.in_podcast(podcast, "articles"), Page[Article], query)
+        return ApiRequest("GET", self.in_podcast(podcast, "articles"), Page[Article], query)
 
     @operation
-    def get_article(self, podcast: str, article_id: str) -> Request[Article]:
+    def get_article(self, podcast: str, article_id: str) -> ApiRequest[Article]:
         """One article."""
-        return Request("GET", self.in_podcast(podcast, "articles", article_id), Article)
+        return ApiRequest("GET", self.in_podcast(podcast, "articles", article_id), Article)
 
     @operation
     def annotate_article(
         self, podcast: str, article_id: str, **annotations: Unpack[Annotations]
-    ) -> Request[Article]:
+    ) -> ApiRequest[Article]:
         """Set the score or the annotations of an article; what is not given is kept."""
         path = self.in_podcast(podcast, "articles", article_id)
-        return Request("PATCH", path, Article, body=body_of(**annotations))
+        return ApiRequest("PATCH", path, Article, body=body_of(**annotations))
 
     @operation
     def annotate_articles(
         self, podcast: str, changes: Iterable[ArticleAnnotations]
-    ) -> Request[AnnotatedArticles]:
+    ) -> ApiRequest[AnnotatedArticles]:
         """Set the scores or annotations of many articles: of all, or of none."""
         path, body = self.in_podcast(podcast, "articles"), [body_of(**one) for one in changes]
-        return Request("PATCH", path, AnnotatedArticles, body=body)
+        return ApiRequest("PATCH", path, AnnotatedArticles, body=body)
 
     @operation
     def delete_article(
         self, podcast: str, article_id: str, *, posts: PostsOfDeleted | None = None
-    ) -> Request[None]:
+    ) -> ApiRequest[None]:
         """Delete an article, and `free` its posts for the next one, or `drop` them too."""
         path = self.in_podcast(podcast, "articles", article_id)
-        return Request("DELETE", path, type(None), given(posts=posts))
+        return ApiRequest("DELETE", path, type(None), given(posts=posts))
 
     @operation
     def aggregate(
         self, podcast: str, *, dry_run: bool | None = None, idempotency_key: str | None = None
-    ) -> Request[Aggregation]:
+    ) -> ApiRequest[Aggregation]:
         """Make articles of the posts that are in none yet."""
         path, query = self.in_podcast(podcast, "articles", "aggregate"), given(dry_run=dry_run)
-        return Request("POST", path, Aggregation, query, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Aggregation, query, headers=once(idempotency_key))
 
     @operation
     def mark_processed(
@@ -219,19 +219,19 @@ class ArticleOperations(InPodcasts):
         *,
         skip_missing: bool = False,
         idempotency_key: str | None = None,
-    ) -> Request[Marking]:
+    ) -> ApiRequest[Marking]:
         """Mark articles as processed, all or none; `batch` names them, to undo them later."""
         body = body_of(ids=list(ids), batch=batch, skip_missing=skip_missing)
         path = self.in_podcast(podcast, "articles", "processed")
-        return Request("POST", path, Marking, body=body, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Marking, body=body, headers=once(idempotency_key))
 
     @operation
     def mark_article_processed(
         self, podcast: str, article_id: str, *, idempotency_key: str | None = None
-    ) -> Request[Article]:
+    ) -> ApiRequest[Article]:
         """Mark one article as processed."""
         path = self.in_podcast(podcast, "articles", article_id, "processed")
-        return Request("POST", path, Article, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Article, headers=once(idempotency_key))
 
     @operation
     def unprocess(
@@ -241,54 +241,54 @@ class ArticleOperations(InPodcasts):
         batch: str | None = None,
         *,
         idempotency_key: str | None = None,
-    ) -> Request[Undo]:
+    ) -> ApiRequest[Undo]:
         """Undo the marking of some articles, or of a whole batch."""
         body = body_of(ids=None if ids is None else list(ids), batch=batch)
         path = self.in_podcast(podcast, "articles", "unprocessed")
-        return Request("POST", path, Undo, body=body, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Undo, body=body, headers=once(idempotency_key))
 
     @listing
     def batches(
         self, podcast: str, *, cursor: str | None = None, limit: int | None = None
-    ) -> Request[Page[ProcessedBatch]]:
+    ) -> ApiRequest[Page[ProcessedBatch]]:
         """The names that articles were marked with, the last used first."""
         query = given(cursor=cursor, limit=limit)
-        return Request("GET", self.in_podcast(podcast, "batches"), Page[ProcessedBatch], query)
+        return ApiRequest("GET", self.in_podcast(podcast, "batches"), Page[ProcessedBatch], query)
 
 
 class SearchOperations(InPodcasts):
     """Saved searches and previews of filters."""
 
     @listing
-    def saved_searches(self, podcast: str) -> Request[Page[SavedSearch]]:
+    def saved_searches(self, podcast: str) -> ApiRequest[Page[SavedSearch]]:
         """The saved searches of a podcast."""
-        return Request("GET", self.in_podcast(podcast, "searches"), Page[SavedSearch])
+        return ApiRequest("GET", self.in_podcast(podcast, "searches"), Page[SavedSearch])
 
     @operation
     def save_search(
         self, podcast: str, name: str, query: str, *, idempotency_key: str | None = None
-    ) -> Request[SavedSearch]:
+    ) -> ApiRequest[SavedSearch]:
         """Save a search with a new name."""
         path, body = self.in_podcast(podcast, "searches"), body_of(name=name, query=query)
-        return Request("POST", path, SavedSearch, body=body, headers=once(idempotency_key))
+        return ApiRequest("POST", path, SavedSearch, body=body, headers=once(idempotency_key))
 
     @operation
-    def get_saved_search(self, podcast: str, search: str) -> Request[SavedSearch]:
+    def get_saved_search(self, podcast: str, search: str) -> ApiRequest[SavedSearch]:
         """One saved search."""
-        return Request("GET", self.in_podcast(podcast, "searches", search), SavedSearch)
+        return ApiRequest("GET", self.in_podcast(podcast, "searches", search), SavedSearch)
 
     @operation
     def change_saved_search(
         self, podcast: str, search: str, name: str, query: str
-    ) -> Request[SavedSearch]:
+    ) -> ApiRequest[SavedSearch]:
         """Change the name and the query of a saved search."""
         path, body = self.in_podcast(podcast, "searches", search), body_of(name=name, query=query)
-        return Request("PUT", path, SavedSearch, body=body)
+        return ApiRequest("PUT", path, SavedSearch, body=body)
 
     @operation
-    def delete_saved_search(self, podcast: str, search: str) -> Request[None]:
+    def delete_saved_search(self, podcast: str, search: str) -> ApiRequest[None]:
         """Delete a saved search."""
-        return Request("DELETE", self.in_podcast(podcast, "searches", search), type(None))
+        return ApiRequest("DELETE", self.in_podcast(podcast, "searches", search), type(None))
 
     @operation
     def preview_podcast_filters(
@@ -297,10 +297,10 @@ class SearchOperations(InPodcasts):
         *,
         idempotency_key: str | None = None,
         **filters: Unpack[FilterQueries],
-    ) -> Request[FilterEffect]:
+    ) -> ApiRequest[FilterEffect]:
         """How many stored posts other filters of a podcast would hide and show."""
         path, body = self.in_podcast(podcast, "filters", "preview"), body_of(**filters)
-        return Request("POST", path, FilterEffect, body=body, headers=once(idempotency_key))
+        return ApiRequest("POST", path, FilterEffect, body=body, headers=once(idempotency_key))
 
     @operation
     def preview_source_filters(
@@ -310,11 +310,11 @@ class SearchOperations(InPodcasts):
         *,
         idempotency_key: str | None = None,
         **filters: Unpack[FilterQueries],
-    ) -> Request[FilterEffect]:
+    ) -> ApiRequest[FilterEffect]:
         """The same for the filters of a source."""
         path = self.in_podcast(podcast, "sources", source_id, "filters", "preview")
         headers, body = once(idempotency_key), body_of(**filters)
-        return Request("POST", path, FilterEffect, body=body, headers=headers)
+        return ApiRequest("POST", path, FilterEffect, body=body, headers=headers)
 
 
 def _number(after: int | None, filters: PostFilters | ArticleFilters) -> int | None:

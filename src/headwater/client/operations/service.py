@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Literal, TypedDict, Unpack
 
 from headwater.client.operation import (
+    ApiRequest,
     Page,
-    Request,
     body_of,
     given,
     listing,
@@ -85,74 +85,76 @@ class NoticeOperations:
     """Notification channels."""
 
     @operation
-    def get_notices(self, user: str) -> Request[Notices]:
+    def get_notices(self, user: str) -> ApiRequest[Notices]:
         """The notification channels of a user."""
-        return Request("GET", path_of("users", user, "notices"), Notices)
+        return ApiRequest("GET", path_of("users", user, "notices"), Notices)
 
     @operation
     def replace_notices(
         self, user: str, channels: Iterable[EmailInput | NtfyInput | WebhookInput]
-    ) -> Request[Notices]:
+    ) -> ApiRequest[Notices]:
         """Replace the notification channels of a user; those that are left out are removed."""
         path, body = path_of("users", user, "notices"), body_of(channels=list(channels))
-        return Request("PUT", path, Notices, body=body)
+        return ApiRequest("PUT", path, Notices, body=body)
 
     @operation
-    def test_channels(self, user: str, *, idempotency_key: str | None = None) -> Request[Notices]:
+    def test_channels(
+        self, user: str, *, idempotency_key: str | None = None
+    ) -> ApiRequest[Notices]:
         """Send a test message to the notification channels of a user."""
         path, headers = path_of("users", user, "notices", "test"), once(idempotency_key)
-        return Request("POST", path, Notices, headers=headers)
+        return ApiRequest("POST", path, Notices, headers=headers)
 
 
 class AccountOperations:
     """Users, their API keys, and tokens."""
 
     @listing
-    def users(self, **paging: Unpack[Paging]) -> Request[Page[User]]:
+    def users(self, **paging: Unpack[Paging]) -> ApiRequest[Page[User]]:
         """The users, the oldest first."""
-        return Request("GET", path_of("users"), Page[User], given(**paging))
+        return ApiRequest("GET", path_of("users"), Page[User], given(**paging))
 
     @operation
-    def create_user(self, name: str, *, idempotency_key: str | None = None) -> Request[User]:
+    def create_user(self, name: str, *, idempotency_key: str | None = None) -> ApiRequest[User]:
         """Add a user."""
         headers = once(idempotency_key)
-        return Request("POST", path_of("users"), User, body=body_of(name=name), headers=headers)
+        return ApiRequest("POST", path_of("users"), User, body=body_of(name=name), headers=headers)
 
     @operation
-    def get_user(self, user: str) -> Request[User]:
+    def get_user(self, user: str) -> ApiRequest[User]:
         """One user."""
-        return Request("GET", path_of("users", user), User)
+        return ApiRequest("GET", path_of("users", user), User)
 
     @operation
-    def rename_user(self, user: str, name: str) -> Request[User]:
+    def rename_user(self, user: str, name: str) -> ApiRequest[User]:
         """Rename a user."""
-        return Request("PUT", path_of("users", user), User, body=body_of(name=name))
+        return ApiRequest("PUT", path_of("users", user), User, body=body_of(name=name))
 
     @operation
-    def delete_user(self, user: str) -> Request[None]:
+    def delete_user(self, user: str) -> ApiRequest[None]:
         """Delete a user with everything that belongs to them."""
-        return Request("DELETE", path_of("users", user), type(None))
+        return ApiRequest("DELETE", path_of("users", user), type(None))
 
     @listing
-    def api_keys(self, user: str, **paging: Unpack[Paging]) -> Request[Page[Key]]:
+    def api_keys(self, user: str, **paging: Unpack[Paging]) -> ApiRequest[Page[Key]]:
         """The providers for which a user has stored a key."""
-        return Request("GET", path_of("users", user, "api-keys"), Page[Key], given(**paging))
+        return ApiRequest("GET", path_of("users", user, "api-keys"), Page[Key], given(**paging))
 
     @operation
-    def set_api_key(self, user: str, provider: str, api_key: str) -> Request[Key]:
+    def set_api_key(self, user: str, provider: str, api_key: str) -> ApiRequest[Key]:
         """Store or replace a user's key at a provider."""
         path, body = path_of("users", user, "api-keys", provider), body_of(api_key=api_key)
-        return Request("PUT", path, Key, body=body)
+        return ApiRequest("PUT", path, Key, body=body)
 
     @operation
-    def delete_api_key(self, user: str, provider: str) -> Request[None]:
+    def delete_api_key(self, user: str, provider: str) -> ApiRequest[None]:
         """Delete a user's key."""
-        return Request("DELETE", path_of("users", user, "api-keys", provider), type(None))
+        return ApiRequest("DELETE", path_of("users", user, "api-keys", provider), type(None))
 
     @listing
-    def tokens(self, **paging: Unpack[Paging]) -> Request[Page[Token]]:
+    def tokens(self, **paging: Unpack[Paging]) -> ApiRequest[Page[Token]]:
         """The tokens, the oldest first, without their secrets."""
-        return Request("GET", path_of("tokens"), Page[Token], given(**paging))
+        return ApiRequest("GET", path_of("tokens"), Page[Token], given(**paging))
 
     @operation
     def create_token(
@@ -163,38 +165,38 @@ class AccountOperations:
         user: str | None = None,
         expires_at: datetime | str | None = None,
         idempotency_key: str | None = None,
-    ) -> Request[NewToken]:
+    ) -> ApiRequest[NewToken]:
         """Create a token; only this result has its secret."""
         body = body_of(name=name, scope=scope, user=user, expires_at=expires_at)
         headers = once(idempotency_key)
-        return Request("POST", path_of("tokens"), NewToken, body=body, headers=headers)
+        return ApiRequest("POST", path_of("tokens"), NewToken, body=body, headers=headers)
 
     @operation
-    def get_token(self, token_id: str) -> Request[Token]:
+    def get_token(self, token_id: str) -> ApiRequest[Token]:
         """One token, without its secret."""
-        return Request("GET", path_of("tokens", token_id), Token)
+        return ApiRequest("GET", path_of("tokens", token_id), Token)
 
     @operation
-    def delete_token(self, token_id: str) -> Request[None]:
+    def delete_token(self, token_id: str) -> ApiRequest[None]:
         """Revoke a token."""
-        return Request("DELETE", path_of("tokens", token_id), type(None))
+        return ApiRequest("DELETE", path_of("tokens", token_id), type(None))
 
     @listing
     def audit(
         self, *, since: datetime | str | None = None, **paging: Unpack[Paging]
-    ) -> Request[Page[AuditEntry]]:
+    ) -> ApiRequest[Page[AuditEntry]]:
         """What people have changed, the newest first."""
         query = given(since=since, **paging)
-        return Request("GET", path_of("audit"), Page[AuditEntry], query)
+        return ApiRequest("GET", path_of("audit"), Page[AuditEntry], query)
 
 
 class WebhookOperations(InPodcasts):
     """Webhooks of a podcast; with None as podcast those of all podcasts."""
 
     @listing
-    def webhooks(self, podcast: str | None) -> Request[Page[Webhook]]:
+    def webhooks(self, podcast: str | None) -> ApiRequest[Page[Webhook]]:
         """The webhooks, the oldest first."""
-        return Request("GET", self._webhooks(podcast), Page[Webhook])
+        return ApiRequest("GET", self._webhooks(podcast), Page[Webhook])
 
     @operation
     def create_webhook(
@@ -204,15 +206,15 @@ class WebhookOperations(InPodcasts):
         *,
         idempotency_key: str | None = None,
         **settings: Unpack[WebhookSettings],
-    ) -> Request[NewWebhook]:
+    ) -> ApiRequest[NewWebhook]:
         """Add a webhook; only this result has its secret."""
         body, headers = _webhook_body(url, settings), once(idempotency_key)
-        return Request("POST", self._webhooks(podcast), NewWebhook, body=body, headers=headers)
+        return ApiRequest("POST", self._webhooks(podcast), NewWebhook, body=body, headers=headers)
 
     @operation
-    def get_webhook(self, podcast: str | None, webhook_id: str) -> Request[Webhook]:
+    def get_webhook(self, podcast: str | None, webhook_id: str) -> ApiRequest[Webhook]:
         """One webhook, without its secret."""
-        return Request("GET", self._webhooks(podcast, webhook_id), Webhook)
+        return ApiRequest("GET", self._webhooks(podcast, webhook_id), Webhook)
 
     @operation
     def replace_webhook(
@@ -221,31 +223,31 @@ class WebhookOperations(InPodcasts):
         webhook_id: str,
         url: str,
         **settings: Unpack[WebhookSettings],
-    ) -> Request[Webhook]:
+    ) -> ApiRequest[Webhook]:
         """Replace the settings of a webhook; without `secret` it keeps the one it has."""
         path, body = self._webhooks(podcast, webhook_id), _webhook_body(url, settings)
-        return Request("PUT", path, Webhook, body=body)
+        return ApiRequest("PUT", path, Webhook, body=body)
 
     @operation
-    def delete_webhook(self, podcast: str | None, webhook_id: str) -> Request[None]:
+    def delete_webhook(self, podcast: str | None, webhook_id: str) -> ApiRequest[None]:
         """Delete a webhook with its messages."""
-        return Request("DELETE", self._webhooks(podcast, webhook_id), type(None))
+        return ApiRequest("DELETE", self._webhooks(podcast, webhook_id), type(None))
 
     @operation
     def send_test_message(
         self, podcast: str | None, webhook_id: str, *, idempotency_key: str | None = None
-    ) -> Request[WebhookDelivery]:
+    ) -> ApiRequest[WebhookDelivery]:
         """Send a test message to a webhook."""
         path, headers = self._webhooks(podcast, webhook_id, "test"), once(idempotency_key)
-        return Request("POST", path, WebhookDelivery, headers=headers)
+        return ApiRequest("POST", path, WebhookDelivery, headers=headers)
 
     @listing
     def deliveries(
         self, podcast: str | None, webhook_id: str, **paging: Unpack[Paging]
-    ) -> Request[Page[WebhookDelivery]]:
+    ) -> ApiRequest[Page[WebhookDelivery]]:
         """The messages to a webhook in the last 7 days, the newest first."""
         path = self._webhooks(podcast, webhook_id, "deliveries")
-        return Request("GET", path, Page[WebhookDelivery], given(**paging))
+        return ApiRequest("GET", path, Page[WebhookDelivery], given(**paging))
 
     @operation
     def resend_delivery(
@@ -255,10 +257,10 @@ class WebhookOperations(InPodcasts):
         delivery_id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Request[WebhookDelivery]:
+    ) -> ApiRequest[WebhookDelivery]:
         """Send a message once more, with the same id."""
         path = self._webhooks(podcast, webhook_id, "deliveries", delivery_id, "resend")
-        return Request("POST", path, WebhookDelivery, headers=once(idempotency_key))
+        return ApiRequest("POST", path, WebhookDelivery, headers=once(idempotency_key))
 
     def _webhooks(self, podcast: str | None, *segments: str) -> str:
         if podcast is None:
@@ -270,14 +272,14 @@ class ServiceOperations:
     """Hosts, incidents, scheduler, workers and health of the service."""
 
     @listing
-    def hosts(self, **paging: Unpack[Paging]) -> Request[Page[Host]]:
+    def hosts(self, **paging: Unpack[Paging]) -> ApiRequest[Page[Host]]:
         """The hosts that are polled."""
-        return Request("GET", path_of("hosts"), Page[Host], given(**paging))
+        return ApiRequest("GET", path_of("hosts"), Page[Host], given(**paging))
 
     @operation
-    def get_host(self, host: str) -> Request[HostCard]:
+    def get_host(self, host: str) -> ApiRequest[HostCard]:
         """One host, with its last responses."""
-        return Request("GET", path_of("hosts", host), HostCard)
+        return ApiRequest("GET", path_of("hosts", host), HostCard)
 
     @listing
     def incidents(
@@ -285,46 +287,46 @@ class ServiceOperations:
         *,
         open: bool | None = None,  # noqa: A002 - its name in the API
         **paging: Unpack[Paging],
-    ) -> Request[Page[Incident]]:
+    ) -> ApiRequest[Page[Incident]]:
         """Problems, the worst first; with `open=True` only those that are not over."""
         query = given(open=open, **paging)
-        return Request("GET", path_of("incidents"), Page[Incident], query)
+        return ApiRequest("GET", path_of("incidents"), Page[Incident], query)
 
     @operation
-    def get_scheduler(self) -> Request[Scheduler]:
+    def get_scheduler(self) -> ApiRequest[Scheduler]:
         """The state of the scheduler."""
-        return Request("GET", path_of("scheduler"), Scheduler)
+        return ApiRequest("GET", path_of("scheduler"), Scheduler)
 
     @operation
-    def change_scheduler(self, *, paused: bool) -> Request[Scheduler]:
+    def change_scheduler(self, *, paused: bool) -> ApiRequest[Scheduler]:
         """Pause or resume the scheduler."""
-        return Request("PUT", path_of("scheduler"), Scheduler, body=body_of(paused=paused))
+        return ApiRequest("PUT", path_of("scheduler"), Scheduler, body=body_of(paused=paused))
 
     @operation
-    def get_cluster(self) -> Request[Cluster]:
+    def get_cluster(self) -> ApiRequest[Cluster]:
         """The workers that share a PostgreSQL database."""
-        return Request("GET", path_of("cluster"), Cluster)
+        return ApiRequest("GET", path_of("cluster"), Cluster)
 
     @operation
-    def drain_worker(self, worker: str, *, draining: bool = True) -> Request[DrainedWorker]:
+    def drain_worker(self, worker: str, *, draining: bool = True) -> ApiRequest[DrainedWorker]:
         """Drain a worker before it is stopped, or let it take shards again."""
         body = body_of(worker=worker, draining=draining)
-        return Request("PUT", path_of("cluster", "drain"), DrainedWorker, body=body)
+        return ApiRequest("PUT", path_of("cluster", "drain"), DrainedWorker, body=body)
 
     @operation
-    def get_health(self) -> Request[Liveness]:
+    def get_health(self) -> ApiRequest[Liveness]:
         """Whether the service runs, and its version."""
-        return Request("GET", path_of("health"), Liveness)
+        return ApiRequest("GET", path_of("health"), Liveness)
 
     @operation
-    def get_readiness(self) -> Request[Readiness]:
+    def get_readiness(self) -> ApiRequest[Readiness]:
         """Whether the service can do its work; raises a problem with status 503 if not."""
-        return Request("GET", path_of("ready"), Readiness)
+        return ApiRequest("GET", path_of("ready"), Readiness)
 
     @operation
-    def get_metrics(self) -> Request[str]:
+    def get_metrics(self) -> ApiRequest[str]:
         """The metrics for Prometheus, as text."""
-        return Request("GET", "/metrics", str)
+        return ApiRequest("GET", "/metrics", str)
 
 
 def _webhook_body(url: str, settings: WebhookSettings) -> dict[str, object]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any, TypedDict, Unpack
 
 from headwater.client.operation import (
+    ApiRequest,
     Page,
-    Request,
     body_of,
     given,
     listing,
@@ -24,7 +24,7 @@ from headwater.client.results.choices import (
     SourceType,
 )
 from headwater.client.results.sources import (
-    Batch,
+    BatchResult,
     Explanation,
     Import,
     OwnedSource,
@@ -115,31 +115,31 @@ class PodcastOperations(InPodcasts):
     @listing
     def podcasts(
         self, *, cursor: str | None = None, limit: int | None = None
-    ) -> Request[Page[Podcast]]:
+    ) -> ApiRequest[Page[Podcast]]:
         """The podcasts of the user, the oldest first."""
         path, query = path_of("users", self.user, "podcasts"), given(cursor=cursor, limit=limit)
-        return Request("GET", path, Page[Podcast], query)
+        return ApiRequest("GET", path, Page[Podcast], query)
 
     @listing
     def all_podcasts(
         self, *, user: str | None = None, cursor: str | None = None, limit: int | None = None
-    ) -> Request[Page[Podcast]]:
+    ) -> ApiRequest[Page[Podcast]]:
         """The podcasts of all users; with a user's token those of that user."""
         query = given(user=user, cursor=cursor, limit=limit)
-        return Request("GET", path_of("podcasts"), Page[Podcast], query)
+        return ApiRequest("GET", path_of("podcasts"), Page[Podcast], query)
 
     @operation
     def create_podcast(
         self, name: str, *, idempotency_key: str | None = None, **settings: Unpack[PodcastSettings]
-    ) -> Request[Podcast]:
+    ) -> ApiRequest[Podcast]:
         """Add a podcast."""
         path, body = path_of("users", self.user, "podcasts"), body_of(name=name, **settings)
-        return Request("POST", path, Podcast, body=body, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Podcast, body=body, headers=once(idempotency_key))
 
     @operation
-    def get_podcast(self, podcast: str) -> Request[Podcast]:
+    def get_podcast(self, podcast: str) -> ApiRequest[Podcast]:
         """One podcast."""
-        return Request("GET", self.in_podcast(podcast), Podcast)
+        return ApiRequest("GET", self.in_podcast(podcast), Podcast)
 
     @operation
     def replace_podcast(
@@ -150,47 +150,51 @@ class PodcastOperations(InPodcasts):
         confirm: bool | None = None,
         if_match: str | None = None,
         **settings: Unpack[PodcastSettings],
-    ) -> Request[Podcast]:
+    ) -> ApiRequest[Podcast]:
         """Replace the settings of a podcast; those that are not given get their defaults."""
         path, body = self.in_podcast(podcast), body_of(name=name, **settings)
         query, headers = given(confirm=confirm), matching(if_match)
-        return Request("PUT", path, Podcast, query, body, headers=headers)
+        return ApiRequest("PUT", path, Podcast, query, body, headers=headers)
 
     @operation
-    def delete_podcast(self, podcast: str, *, if_match: str | None = None) -> Request[None]:
+    def delete_podcast(self, podcast: str, *, if_match: str | None = None) -> ApiRequest[None]:
         """Delete a podcast with everything in it."""
-        return Request("DELETE", self.in_podcast(podcast), type(None), headers=matching(if_match))
+        return ApiRequest(
+            "DELETE", self.in_podcast(podcast), type(None), headers=matching(if_match)
+        )
 
     @operation
     def import_opml(
         self, podcast: str, opml: str, *, idempotency_key: str | None = None
-    ) -> Request[Import]:
+    ) -> ApiRequest[Import]:
         """Add the sources of an OPML file."""
         path, kind = self.in_podcast(podcast, "opml"), "text/x-opml"
-        return Request("POST", path, Import, {}, opml, kind, once(idempotency_key))
+        return ApiRequest("POST", path, Import, {}, opml, kind, once(idempotency_key))
 
     @operation
-    def export_opml(self, podcast: str) -> Request[str]:
+    def export_opml(self, podcast: str) -> ApiRequest[str]:
         """The sources of a podcast as an OPML file."""
-        return Request("GET", self.in_podcast(podcast, "opml"), str)
+        return ApiRequest("GET", self.in_podcast(podcast, "opml"), str)
 
 
 class SourceOperations(InPodcasts):
     """Sources."""
 
     @listing
-    def sources(self, podcast: str, **filters: Unpack[SourcePageFilters]) -> Request[Page[Source]]:
+    def sources(
+        self, podcast: str, **filters: Unpack[SourcePageFilters]
+    ) -> ApiRequest[Page[Source]]:
         """The sources of a podcast, in the order they were added."""
         path = self.in_podcast(podcast, "sources")
-        return Request("GET", path, Page[Source], given(**filters))
+        return ApiRequest("GET", path, Page[Source], given(**filters))
 
     @listing
     def all_sources(
         self, *, user: str | None = None, **filters: Unpack[SourcePageFilters]
-    ) -> Request[Page[OwnedSource]]:
+    ) -> ApiRequest[Page[OwnedSource]]:
         """The sources of all users; with a user's token those of that user."""
         query = given(user=user, **filters)
-        return Request("GET", path_of("sources"), Page[OwnedSource], query)
+        return ApiRequest("GET", path_of("sources"), Page[OwnedSource], query)
 
     @operation
     def add_source(
@@ -203,17 +207,17 @@ class SourceOperations(InPodcasts):
         unique: bool | None = None,
         idempotency_key: str | None = None,
         **settings: Unpack[SourceSettings],
-    ) -> Request[SourceCreated]:
+    ) -> ApiRequest[SourceCreated]:
         """Add a source. Without a type it is detected."""
         path = self.in_podcast(podcast, "sources")
         query, headers = given(check=check, unique=unique), once(idempotency_key)
         body = body_of(url=url, type=type, **settings)
-        return Request("POST", path, SourceCreated, query, body, headers=headers)
+        return ApiRequest("POST", path, SourceCreated, query, body, headers=headers)
 
     @operation
-    def get_source(self, podcast: str, source_id: str) -> Request[Source]:
+    def get_source(self, podcast: str, source_id: str) -> ApiRequest[Source]:
         """One source."""
-        return Request("GET", self.in_podcast(podcast, "sources", source_id), Source)
+        return ApiRequest("GET", self.in_podcast(podcast, "sources", source_id), Source)
 
     @operation
     def change_source(
@@ -223,10 +227,10 @@ class SourceOperations(InPodcasts):
         *,
         if_match: str | None = None,
         **changes: Unpack[SourceChanges],
-    ) -> Request[Source]:
+    ) -> ApiRequest[Source]:
         """Change some settings of a source."""
         path, body = self.in_podcast(podcast, "sources", source_id), body_of(**changes)
-        return Request("PATCH", path, Source, body=body, headers=matching(if_match))
+        return ApiRequest("PATCH", path, Source, body=body, headers=matching(if_match))
 
     @operation
     def replace_source(
@@ -238,19 +242,19 @@ class SourceOperations(InPodcasts):
         *,
         if_match: str | None = None,
         **settings: Unpack[SourceSettings],
-    ) -> Request[Source]:
+    ) -> ApiRequest[Source]:
         """Replace the settings of a source; those that are not given get their defaults."""
         path = self.in_podcast(podcast, "sources", source_id)
         body = body_of(url=url, type=type, **settings)
-        return Request("PUT", path, Source, body=body, headers=matching(if_match))
+        return ApiRequest("PUT", path, Source, body=body, headers=matching(if_match))
 
     @operation
     def delete_source(
         self, podcast: str, source_id: str, *, if_match: str | None = None
-    ) -> Request[None]:
+    ) -> ApiRequest[None]:
         """Delete a source with its posts."""
         path = self.in_podcast(podcast, "sources", source_id)
-        return Request("DELETE", path, type(None), headers=matching(if_match))
+        return ApiRequest("DELETE", path, type(None), headers=matching(if_match))
 
     @operation
     def change_sources(
@@ -262,7 +266,7 @@ class SourceOperations(InPodcasts):
         filter: SourceSelection | None = None,  # noqa: A002 - its name in the API
         set: SourceSettings | None = None,  # noqa: A002
         idempotency_key: str | None = None,
-    ) -> Request[Batch]:
+    ) -> ApiRequest[BatchResult]:
         """Enable, disable, delete, poll or update many sources, by ids or by a filter."""
         body = body_of(
             action=action,
@@ -271,7 +275,7 @@ class SourceOperations(InPodcasts):
             set=None if set is None else body_of(**set),
         )
         path = self.in_podcast(podcast, "sources", "batch")
-        return Request("POST", path, Batch, body=body, headers=once(idempotency_key))
+        return ApiRequest("POST", path, BatchResult, body=body, headers=once(idempotency_key))
 
     @operation
     def accept_suggestion(
@@ -281,11 +285,11 @@ class SourceOperations(InPodcasts):
         suggestion_id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Request[Source]:
+    ) -> ApiRequest[Source]:
         """Make the change that is suggested for a source."""
         suggestion = ("sources", source_id, "suggestions", suggestion_id)
         path = self.in_podcast(podcast, *suggestion, "accept")
-        return Request("POST", path, Source, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Source, headers=once(idempotency_key))
 
     @operation
     def undo_suggestion(
@@ -295,17 +299,19 @@ class SourceOperations(InPodcasts):
         suggestion_id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Request[Source]:
+    ) -> ApiRequest[Source]:
         """Take an accepted suggestion back."""
         suggestion = ("sources", source_id, "suggestions", suggestion_id)
         path = self.in_podcast(podcast, *suggestion, "undo")
-        return Request("POST", path, Source, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Source, headers=once(idempotency_key))
 
     @operation
-    def dismiss_suggestion(self, podcast: str, source_id: str, suggestion_id: str) -> Request[None]:
+    def dismiss_suggestion(
+        self, podcast: str, source_id: str, suggestion_id: str
+    ) -> ApiRequest[None]:
         """Dismiss a suggestion."""
         suggestion = ("sources", source_id, "suggestions", suggestion_id)
-        return Request("DELETE", self.in_podcast(podcast, *suggestion), type(None))
+        return ApiRequest("DELETE", self.in_podcast(podcast, *suggestion), type(None))
 
 
 class PollOperations(InPodcasts):
@@ -319,18 +325,18 @@ class PollOperations(InPodcasts):
         *,
         wait: bool | None = None,
         idempotency_key: str | None = None,
-    ) -> Request[Poll | PollRequested]:
+    ) -> ApiRequest[Poll | PollRequested]:
         """Poll a source now; `PollRequested` with `wait=False`, or if it takes longer than 60 s."""
         path = self.in_podcast(podcast, "sources", source_id, "poll")
         query, headers = given(wait=wait), once(idempotency_key)
         either: Any = Poll | PollRequested
-        return Request("POST", path, either, query, headers=headers)
+        return ApiRequest("POST", path, either, query, headers=headers)
 
     @operation
-    def explain_source(self, podcast: str, source_id: str) -> Request[Explanation]:
+    def explain_source(self, podcast: str, source_id: str) -> ApiRequest[Explanation]:
         """When a source is polled next, and why."""
         path = self.in_podcast(podcast, "sources", source_id, "explain")
-        return Request("GET", path, Explanation)
+        return ApiRequest("GET", path, Explanation)
 
     @listing
     def polls(
@@ -340,10 +346,10 @@ class PollOperations(InPodcasts):
         *,
         cursor: str | None = None,
         limit: int | None = None,
-    ) -> Request[Page[PollRecord]]:
+    ) -> ApiRequest[Page[PollRecord]]:
         """The poll history of a source, the newest first."""
         path = self.in_podcast(podcast, "sources", source_id, "polls")
-        return Request("GET", path, Page[PollRecord], given(cursor=cursor, limit=limit))
+        return ApiRequest("GET", path, Page[PollRecord], given(cursor=cursor, limit=limit))
 
     @listing
     def poll_days(
@@ -353,10 +359,10 @@ class PollOperations(InPodcasts):
         *,
         cursor: str | None = None,
         limit: int | None = None,
-    ) -> Request[Page[PollDay]]:
+    ) -> ApiRequest[Page[PollDay]]:
         """The polls of a source by day, the newest first."""
         path = self.in_podcast(podcast, "sources", source_id, "poll-days")
-        return Request("GET", path, Page[PollDay], given(cursor=cursor, limit=limit))
+        return ApiRequest("GET", path, Page[PollDay], given(cursor=cursor, limit=limit))
 
     @operation
     def preview_source(
@@ -368,8 +374,8 @@ class PollOperations(InPodcasts):
         include_history: bool = False,
         watch: WatchInput | None = None,
         idempotency_key: str | None = None,
-    ) -> Request[Preview]:
+    ) -> ApiRequest[Preview]:
         """What a first poll of a URL would store; nothing is stored."""
         body = body_of(url=url, type=type, include_history=include_history, watch=watch)
         path = self.in_podcast(podcast, "sources", "preview")
-        return Request("POST", path, Preview, body=body, headers=once(idempotency_key))
+        return ApiRequest("POST", path, Preview, body=body, headers=once(idempotency_key))

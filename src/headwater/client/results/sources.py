@@ -146,7 +146,7 @@ class SourceCreated(Source):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class BatchResult:
     """The result of a batch action on sources."""
 
     matched: int
