@@ -48,6 +48,15 @@ def test_poll_of_several_sources(cli, web, source):
     assert {outcome["sourceId"] for outcome in outcomes} == {source, added["id"]}
 
 
+def test_y7_sources_with_the_same_address_share_a_request(cli, web):
+    for _ in range(3):
+        cli("add", web.url("feed.demo"), "--type", "rss", "--include-history", "--again")
+    asked = len(web.visits_to("feed.demo"))
+    outcomes = cli.json("poll", "--all", "--json")
+    assert [outcome["newPosts"] for outcome in outcomes] == [5, 5, 5]
+    assert len(web.visits_to("feed.demo")) == asked + 1
+
+
 def test_s4_disabled_sources_are_polled_only_when_named(cli, source):
     cli("disable", source)
     assert cli("poll", "--all").rows == []

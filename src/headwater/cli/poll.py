@@ -108,8 +108,7 @@ async def _subjects(
         _, podcast = await call.user_and_podcast(app)
         enabled = SourceFilter(podcast_id=podcast.id, enabled=True)
         ids = [s.id async for page in list_sources(app.store, enabled) for s in page]
-    found = [await app.store.sources.subject(source_id) for source_id in dict.fromkeys(ids)]
-    return [subject for subject in found if subject is not None]
+    return list((await app.store.sources.subjects(list(dict.fromkeys(ids)))).values())
 
 
 async def _messages(

@@ -93,6 +93,10 @@ class Lanes(LaneTable):
     def request(self, due: DueSource) -> "asyncio.Future[Outcome | None]":
         """Move a source to the front of its lane, or join its running poll (S9, P10)."""
         self.offer([due])
+        return self.next_outcome(due)
+
+    def next_outcome(self, due: DueSource) -> "asyncio.Future[Outcome | None]":
+        """The outcome of the next poll of a source to end; None: it could not be stored."""
         key = due.lane or NULL_LANE, due.id
         if key not in self._poll_waiters:  # all callers share one future
             self._poll_waiters[key] = asyncio.get_running_loop().create_future()

@@ -1,6 +1,7 @@
 """LocalService: polls one database alone, from start to clean stop."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -126,10 +127,34 @@ class LocalService(Engine):
                 outcome = await asyncio.shield(ended)
         except TimeoutError:
             return None
+        return await self.checked(subject, outcome)
+
+    async def request_polls(
+        self, subjects: Sequence[Subject]
+    ) -> Mapping[str, "asyncio.Future[Outcome | None]"]:
+        """Poll many sources next in their lanes; the future outcome of each, by id.
+
+        Without sources that were removed. They are read and requested together, and those with the
+        same URL share a request (Y7).
+        """
+        now, wanted = self._clock.now(), {subject.source.id for subject in subjects}
+        await self._store.sources.request(list(wanted), now)
+        found = await self._store.sources.requested(now, self._policy, since=now)
+        due = [one for one in found if one.id in wanted]
+        outcomes = {one.id: self.lanes.next_outcome(one) for one in due}
+        await self.ticker.queue(due)
+        return outcomes
+
+    async def checked(self, subject: Subject, outcome: Outcome | None) -> Outcome | None:
+        """The outcome of a requested poll; an error if it could not be stored.
+
+        None: the source has moved to another lane, which takes the request.
+        """
         if outcome is None or not outcome.recorded:
-            source = await self._store.sources.get(due.id)  # raises if it was removed meanwhile
-            moved = lane_of(source, subject.user_id) != due.lane  # its new lane takes the request
-            if outcome is None and not moved:
+            before = subject.source
+            source = await self._store.sources.get(before.id)  # raises if it was removed meanwhile
+            is_moved = lane_of(source, subject.user_id) != lane_of(before, subject.user_id)
+            if outcome is None and not is_moved:
                 text = "the poll could not be stored or was stopped; the source is still due"
                 raise StoreError(text)
         return outcome

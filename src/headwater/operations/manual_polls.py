@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 
@@ -27,6 +28,7 @@ from headwater.rules.politeness import hold_seconds, lane_of
 from headwater.store import Store
 from headwater.store.audit import describe
 
+_Poll = asyncio.Future[Outcome | None]
 _JUST_NOW = timedelta(seconds=5)
 _CHECK_SECONDS = 0.25
 _CHECKS_PER_REFUSAL = 8  # holds and removals are checked less often than outcomes
@@ -71,28 +73,45 @@ async def poll_one(service: Service, source: Source, *, wait: bool) -> PollRepor
     return None if outcome is None else report_of(outcome)
 
 
-async def poll_sources(service: Service, subjects: Sequence[Subject]) -> AsyncIterator[PollReport]:
+async def poll_sources(
+    service: LocalService, subjects: Sequence[Subject]
+) -> AsyncIterator[PollReport]:
     """Poll these sources in their lanes, and yield each report when its poll ends.
 
-    A source whose host is put on hold meanwhile is reported as such and stays requested (P10).
+    A source whose host is on hold, or put on hold meanwhile, is reported as such (P10).
     """
     describe("sources.poll", "", sources=len(subjects))
-    polls = {
-        asyncio.create_task(service.poll_now(s.source.id, wait_seconds=None)): s for s in subjects
-    }
-    try:
-        while polls:
-            await asyncio.wait(polls, timeout=_CHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            for poll, subject in list(polls.items()):
-                report = await _ended(poll, subject) if poll.done() else _held(service, subject)
-                if report is not None:
-                    poll.cancel()
+    waiting = {}
+    for subject in subjects:
+        held = _held(service, subject)
+        if held is None:
+            waiting[subject.source.id] = subject
+        else:
+            yield held
+    requested = await service.request_polls(list(waiting.values()))
+    for source_id in waiting.keys() - requested.keys():
+        yield _refused(waiting.pop(source_id).source, "the source was removed")
+    async for report in _as_they_end(
+        service, {poll: waiting[source_id] for source_id, poll in requested.items()}
+    ):
+        yield report
+
+
+async def _as_they_end(
+    service: LocalService, polls: dict[_Poll, Subject]
+) -> AsyncIterator[PollReport]:
+    ended: asyncio.Queue[_Poll] = asyncio.Queue()
+    for poll in polls:
+        poll.add_done_callback(ended.put_nowait)
+    while polls:
+        for poll in await _next_of(ended):
+            if poll in polls:  # else its hold was reported
+                yield await _ended(service, polls.pop(poll), poll)
+        if ended.empty():
+            for poll, held in [(poll, _held(service, one)) for poll, one in polls.items()]:
+                if held is not None:
                     del polls[poll]
-                    yield report
-    finally:
-        for poll in polls:
-            poll.cancel()
-        await asyncio.gather(*polls, return_exceptions=True)
+                    yield held
 
 
 async def poll_due(service: LocalService) -> AsyncIterator[PollReport]:
@@ -177,9 +196,20 @@ def _is_idle(service: Service) -> bool:
     return service.guard.lasts or all(held(lane) is not None for lane in service.lanes.names())
 
 
-async def _ended(poll: "asyncio.Task[Outcome | None]", subject: Subject) -> PollReport:
+async def _next_of(ended: asyncio.Queue[_Poll]) -> list[_Poll]:
+    """The polls that have ended, once there is one; empty after a while without any."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CHECK_SECONDS):
+            found = [await ended.get()]
+            while not ended.empty():
+                found.append(ended.get_nowait())
+            return found
+    return []
+
+
+async def _ended(service: LocalService, subject: Subject, poll: _Poll) -> PollReport:
     try:
-        outcome = await poll
+        outcome = await service.checked(subject, await poll)
     except HeadwaterError as error:  # the source was removed, or the database is unavailable
         return _refused(subject.source, one_line(error))
     if outcome is None:
@@ -189,11 +219,12 @@ async def _ended(poll: "asyncio.Task[Outcome | None]", subject: Subject) -> Poll
 
 def _held(service: Service, subject: Subject) -> PollReport | None:
     """The report of a source that waits in a lane on hold; None if it may still be polled."""
-    lane = lane_of(subject.source, subject.user_id) or NULL_LANE
-    hold = service.gates.hold_of(lane)
-    if hold is None or subject.source.id in service.lanes.in_flight().get(lane, ()):
+    source = subject.source
+    lane = lane_of(source, subject.user_id) or NULL_LANE
+    hold = service.gates.hold_of(lane) or source.hold
+    if hold is None or hold_seconds(hold, service.gates.clock.now()) <= 0:
         return None
-    return _on_hold(subject.source, hold)
+    return None if source.id in service.lanes.in_flight().get(lane, ()) else _on_hold(source, hold)
 
 
 def _from_record(source: Source, record: PollRecord) -> PollReport:
