@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from headwater.fetch.pool.worker_frames import (
     BrokenFrame,
     FrameTooLong,
+    entry_frames,
     from_json,
     read_entry,
     read_frame,
-    write_entry,
     write_frame,
 )
 from headwater.model import Entry
@@ -38,7 +38,8 @@ entries = st.builds(
 def written(entries):
     stream = io.BytesIO()
     for entry in entries:
-        write_entry(stream, entry)
+        for frame in entry_frames(entry):
+            write_frame(stream, frame)
     stream.seek(0)
     return list(iter(partial(read_frame, stream, limit=1 << 30), None))
 

@@ -55,7 +55,7 @@ class Candidate:
             return content_hash(entry.plain_body)
         if entry.published_at is None and entry.title:
             # it is stored as title + body if the feed then had another entry with the same body
-            return content_hash(f"{entry.title} {entry.body}")
+            return content_hash(entry.title, " ", entry.body)
         return None
 
 
@@ -178,9 +178,12 @@ def article_age(own_days: int | None, policy: Policy) -> timedelta:
     return timedelta(days=own_days if own_days is not None else policy.max_article_age_days)
 
 
-def content_hash(body: str) -> str:
-    """SHA-256 of the UTF-8 body, in hex (D1)."""
-    return hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()
+def content_hash(*parts: str) -> str:
+    """SHA-256 of the UTF-8 body, in hex (D1); in parts, to spare a copy of a long text (H1)."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode("utf-8", "replace"))
+    return digest.hexdigest()
 
 
 def suggestion_id(source_id: str, kind: str, what: str) -> str:

@@ -61,8 +61,8 @@ def from_json(payload: bytes) -> Any:
     return json.loads(payload.decode("utf-8", "surrogatepass"))
 
 
-def write_entry(stream: BinaryIO, entry: Entry) -> None:
-    """Write one entry; its texts are raw, since as JSON there would be three copies (H1)."""
+def entry_frames(entry: Entry) -> list[bytes]:
+    """The frames of one entry; texts are raw, since as JSON there would be three copies (H1)."""
     published_at = None if entry.published_at is None else entry.published_at.isoformat()
     fields = (entry.id, entry.title, entry.url, published_at, entry.author, entry.has_link)
     enclosures = [(each.url, each.type, each.length) for each in entry.enclosures]
@@ -73,10 +73,8 @@ def write_entry(stream: BinaryIO, entry: Entry) -> None:
         entry.identity_hash,
     )  # fmt: skip
     is_there = [text is not None for text in texts]
-    write_frame(stream, to_json(["entry", *fields, metadata, is_there, is_plain]))
-    for text in texts:
-        if text is not None:
-            write_frame(stream, text.encode("utf-8", "surrogatepass"))
+    head = to_json(["entry", *fields, metadata, is_there, is_plain])
+    return [head, *(text.encode("utf-8", "surrogatepass") for text in texts if text is not None)]
 
 
 def read_entry(fields: list[Any], next_frame: Callable[[], bytes]) -> Entry:

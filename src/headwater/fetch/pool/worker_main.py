@@ -27,10 +27,10 @@ from headwater.fetch.page.page_blocks import read_page_blocks
 from headwater.fetch.page.page_document import read_page
 from headwater.fetch.pool.worker_frames import (
     BUFFER_BYTES,
+    entry_frames,
     from_json,
     read_frame,
     to_json,
-    write_entry,
     write_frame,
 )
 from headwater.fetch.text.sanitize import storable_line
@@ -163,7 +163,8 @@ def _run(results: BinaryIO, tasks: Mapping[str, Task], job: _Job, memory: _Memor
     if is_large:  # from here on the owner's memory grows
         return_freed_memory()
     while entries:
-        write_entry(results, entries.popleft())
+        for frame in entry_frames(entries.popleft()):  # the entry itself is freed by now (H1)
+            write_frame(results, frame)
     is_last = (memory.share() if is_large else used) > _RETIRE_SHARE
     if is_large:
         return_freed_memory()
