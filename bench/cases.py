@@ -65,11 +65,30 @@ class Case:
 
 
 def _ours(feeds: int, *, both: bool = True) -> list[Program]:
+    """The engine alone, driven by the benchmark."""
     path = "bench.programs.headwater_polls"
     programs = [Program("ours, SQLite", path, feeds, database="sqlite")]
     if both:
         programs.append(Program("ours, PostgreSQL", path, feeds, database="postgres"))
     return programs
+
+
+def _running(feeds: int) -> list[Program]:
+    """What people run, as processes of their own."""
+    path = "bench.programs.running_headwater"
+    serve, worker, poll = ({"program": name} for name in ("serve", "worker", "poll"))
+    return [
+        Program("`serve`, SQLite", path, feeds, serve, database="sqlite"),
+        Program("`worker`, PostgreSQL", path, feeds, worker, database="postgres"),
+        Program("`poll --all`, SQLite", path, feeds, poll, database="sqlite"),
+    ]
+
+
+def _followed(feeds: int) -> list[Program]:
+    """The same until the new posts are searchable and grouped into stories."""
+    path, options = "bench.programs.running_headwater", {"program": "serve", "followed": True}
+    name = "`serve`, SQLite, until posts are searchable and in stories"
+    return [Program(name, path, feeds, options, database="sqlite")]
 
 
 def _loops(feeds: int) -> list[Program]:
@@ -95,7 +114,7 @@ def _wrk() -> list[Program]:
 
 def _still(scale: Callable[[int], int]) -> Case:
     many = scale(2000)
-    programs = [*_ours(many), *_loops(many), _reader(scale(150)), *_wrk()]
+    programs = [*_running(many), *_ours(many), *_loops(many), _reader(scale(150)), *_wrk()]
     quoted = (
         Quoted("yarr (quoted)", 0.29, 3188),
         Quoted("Miniflux + PostgreSQL (quoted)", 2.1, 632),
@@ -112,7 +131,7 @@ def _same_bytes(scale: Callable[[int], int]) -> Case:
 
 def _tls(scale: Callable[[int], int]) -> Case:
     many = scale(600)
-    programs = [*_ours(many), *_loops(many), _reader(scale(60))]
+    programs = [*_running(many), *_ours(many), *_loops(many), _reader(scale(60))]
     return Case("tls", "no change: 304 over TLS 1.3", "still", programs, 5, tls="1.3")
 
 
@@ -127,6 +146,8 @@ def _new(scale: Callable[[int], int]) -> Case:
     path, reading = "bench.programs.headwater_polls", "bench.programs.document_parsing"
     insert = {"program": "insert"}
     programs = [
+        *_running(many),
+        *_followed(many),
         *_ours(many),
         Program("ours, SQLite, two cores", path, more, database="sqlite", both_cores=True),
         Program("ours, PostgreSQL, two cores", path, more, database="postgres", both_cores=True),

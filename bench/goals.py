@@ -22,8 +22,14 @@ class Goal:
 
 
 _SQLITE, _POSTGRES, _READER = "ours, SQLite", "ours, PostgreSQL", "reader"
+_SERVE, _POLL_ALL = "`serve`, SQLite", "`poll --all`, SQLite"
 _INSERT = "parse + text + insert, bare loop, "
 GOALS = (
+    Goal(f"304, {_SERVE}: CPU of a poll, ms", "304", _SERVE, most=0.2),
+    Goal(f"TLS 1.3, {_SERVE}: CPU of a poll, ms", "tls", _SERVE, most=0.6),
+    Goal(f"twenty new, {_SERVE}: CPU of a poll, ms", "new", _SERVE, most=2.2),
+    Goal(f"304: {_POLL_ALL} / `serve`", "304", _POLL_ALL, over=_SERVE, most=1.5),
+    Goal(f"twenty new: {_POLL_ALL} / `serve`", "new", _POLL_ALL, over=_SERVE, most=1.5),
     Goal(f"304, {_SQLITE}: CPU of a poll, ms", "304", _SQLITE, most=0.2),
     Goal(f"304, {_POSTGRES}: CPU of a poll, ms", "304", _POSTGRES, most=0.2),
     Goal("304: bare client loop / whole path", "304", "our client, bare loop",

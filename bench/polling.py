@@ -76,7 +76,10 @@ def _started(
         places: dict[str, object] = {"databases": [new() for _ in range(rounds)]}
     else:
         places = {"database": new()}
-    target = {"kind": site.kind, "port": site.port, "scheme": site.scheme, "feeds": program.feeds}
+    target = {
+        "kind": site.kind, "port": site.port, "scheme": site.scheme, "feeds": program.feeds,
+        "folder": str(site.folder),
+    }  # fmt: skip
     authority = "" if site.authority is None else str(site.authority)
     trust = {"SSL_CERT_FILE": authority} if authority else {}
     environ = {**trust, "LD_LIBRARY_PATH": external_tools.library_path(), **program.environ}
