@@ -2,15 +2,20 @@
 
 import io
 import shutil
+import sqlite3
 import stat
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from headwater import logs
 from headwater.clock import SystemClock
-from headwater.errors import DatabaseReplaced
-from headwater.store import Store, open_database
+from headwater.errors import DatabaseReplaced, DatabaseUnavailable
+from headwater.store import Session, Store, open_database
 from headwater.store.backup_file import back_up
+from headwater.store.sqlite import SqliteDatabase
+from headwater.store.sqlite_files import identity_of, is_replaced
 from tests.store.store_data import StoreClock, a_polled_source, a_success, stored
 
 
@@ -46,6 +51,81 @@ async def test_k5_writes_are_refused_if_the_file_was_deleted_or_replaced(
         with pytest.raises(DatabaseReplaced):
             await store.schema()
         assert path.exists() is successor  # no connection creates it
-        aside.rename(path)
-        assert (await store.record(a_success(source))).recorded
+        aside.rename(path)  # another process may have changed it or its log
+        with pytest.raises(DatabaseReplaced):
+            await store.record(a_success(source))
     assert lines.getvalue().count("error [Store] the database file") == 1
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("successor", [False, True], ids=["deleted", "replaced"])
+def test_k5_writes_are_refused_if_the_log_was_deleted_or_replaced(tmp_path, suffix, successor):
+    database, file = filled_database(tmp_path), tmp_path / f"headwater.db{suffix}"
+    file.unlink()
+    if successor:
+        file.touch()
+    for _ in range(2):
+        with pytest.raises(
+            DatabaseReplaced, match=rf"headwater\.db{suffix} was deleted or replaced"
+        ):
+            database.run_transaction(insert)
+    with pytest.raises(DatabaseReplaced):
+        database.connect()  # would create another log
+    database.shut_down()
+    assert numbers_in(database.path) == [(1,)]
+
+
+def test_k5_commits_in_a_deleted_log_are_saved_before_a_kill(tmp_path):
+    database, copy = filled_database(tmp_path), tmp_path / "copy.db"
+    (tmp_path / "headwater.db-wal").unlink()
+    with pytest.raises(DatabaseReplaced):
+        database.run_transaction(insert)
+    shutil.copyfile(database.path, copy)  # all that a kill would leave
+    assert numbers_in(copy) == [(1,)]
+    database.shut_down()
+
+
+def test_k5_a_log_that_sqlite_deletes_with_the_last_connection_is_not_missed(tmp_path):
+    database = filled_database(tmp_path)
+    with pytest.raises(DatabaseUnavailable):
+        database.run_transaction(fail)  # the broken connection is closed, and it is the only one
+    assert not (tmp_path / "headwater.db-wal").exists()
+    database.refuse_replaced()
+    database.run_transaction(insert)
+    database.shut_down()
+    assert len(numbers_in(database.path)) == 2
+
+
+def test_k5_a_path_that_cannot_be_looked_up_is_not_a_replaced_file(tmp_path):
+    file, loop = tmp_path / "file", tmp_path / "loop"
+    file.touch()
+    loop.symlink_to(loop)  # ELOOP, also for root
+    identity = identity_of(file)
+    assert identity is not None
+    assert not is_replaced(file, identity)
+    assert not is_replaced(loop, identity)
+    assert is_replaced(tmp_path / "missing", identity)
+    assert is_replaced(tmp_path, identity)
+
+
+def filled_database(folder: Path) -> SqliteDatabase:
+    """A new file with one row, which is only in its log."""
+    database = SqliteDatabase(folder / "headwater.db")
+    database.run_transaction(lambda s: s.execute("CREATE TABLE numbers (n INTEGER)"))
+    database.run_transaction(insert)
+    return database
+
+
+def insert(session: Session) -> int:
+    return session.execute("INSERT INTO numbers VALUES (1)")
+
+
+def fail(_session: Session) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    raise error
+
+
+def numbers_in(path: Path) -> list[tuple[int]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT n FROM numbers").fetchall()

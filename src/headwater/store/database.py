@@ -222,9 +222,8 @@ class Database(ABC):
         """Do the same from a thread without an event loop."""
         for threads in self._threads:
             threads.shutdown(wait=True)
-        for session in self._sessions:
-            session.close()
-        self._sessions.clear()
+        while self._sessions:
+            self._sessions.pop().close()
 
     def _run_read(self, work: Callable[[Session], T]) -> T:
         return self.retried(work, self.in_read)

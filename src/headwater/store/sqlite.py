@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -23,10 +23,19 @@ from headwater.errors import (
 from headwater.logs import get_logger
 from headwater.rules.text_checks import lowered
 from headwater.store.database import NO_PARAMS, TOO_SLOW, Database, Params, Row, Session
+from headwater.store.sqlite_files import (
+    FileIdentity,
+    beside,
+    changed_files,
+    create_private,
+    identity_of,
+    is_replaced,
+    locked_file,
+    log_files,
+)
 
 log = get_logger()
 T = TypeVar("T")
-FileIdentity = tuple[int, int]  # device and inode
 BUSY_SECONDS = 5.0  # wait for another process's lock
 _WAL_ATTEMPTS = 5
 _VALUES_PER_STATEMENT = 4000
@@ -60,7 +69,8 @@ class SqliteSession(Session):
     kind = "sqlite"
 
     def __init__(self, path: Path, *, wal: bool = True, busy_seconds: float = BUSY_SECONDS) -> None:
-        _create_private(path)
+        create_private(path)
+        self.log_files: Mapping[str, FileIdentity] = {}  # the same until this connection is closed
         self.connection = sqlite3.connect(
             path,
             timeout=busy_seconds,
@@ -81,6 +91,9 @@ class SqliteSession(Session):
                 self.connection.execute(f"PRAGMA {pragma}")
             # SQLite's own lower() converts ASCII letters only
             self.connection.create_function("lowered", 1, _lowered, deterministic=True)
+            if wal:  # a new file gets its log at the first read
+                self.connection.execute("PRAGMA schema_version").fetchall()
+                self.log_files = log_files(path)
         except BaseException:
             self.connection.close()
             raise
@@ -136,12 +149,6 @@ class SqliteSession(Session):
         return json.dumps(list(values))
 
 
-def _create_private(path: Path) -> None:
-    """Create a new file for its owner only: source URLs may contain passwords (U6)."""
-    with suppress(OSError):  # opening the file reports what is wrong
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-
-
 class SqliteFile(SqliteSession):
     """An SQLite file other than the database, such as a backup: errors name the file."""
 
@@ -174,7 +181,7 @@ class SqliteDatabase(Database):
         self.busy_seconds = BUSY_SECONDS  # of connections opened from now on
         self._lock: int | None = None
         self._identity: FileIdentity | None = None  # of the file that the first connection opened
-        self._was_replaced = False
+        self._replaced: str | None = None  # what happened to a file; final until a restart
         self._inline: SqliteSession | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,25 +203,48 @@ class SqliteDatabase(Database):
         wait = self.busy_seconds if busy_seconds is None else busy_seconds
         session = SqliteSession(self.path, busy_seconds=wait)
         if self._identity is None:
-            self._identity = _identity_of(self.path)
+            self._identity = identity_of(self.path)
         return session
 
-    def refuse_replaced(self) -> None:
-        """Raise DatabaseReplaced if the path leads to another file than at the start (K5).
+    def refuse_replaced(self, session: Session | None = None) -> None:
+        """Raise DatabaseReplaced if a file was deleted or replaced since it was opened (K5).
 
-        SQLite would go on writing to the old file, which is lost when the process ends.
+        SQLite would go on writing to the old file, which is lost when the process ends. This is
+        final: others may have changed a file that is put back. `session`, which is in no
+        transaction, saves what is only in a deleted log.
         """
-        is_replaced = self._identity is not None and _identity_of(self.path) != self._identity
-        message = (
-            f"the database file {self.path} was deleted or replaced while Headwater was running: "
-            "nothing is stored any more; stop it, put the file back (or accept the new one) and "
-            "start again"
-        )
-        if is_replaced and not self._was_replaced:
-            log.error(f"[Store] {message}")
-        self._was_replaced = is_replaced
-        if is_replaced:
-            raise DatabaseReplaced(message)
+        if self._replaced is None:
+            self._replaced = self._replacement()
+            if self._replaced is None:
+                return
+            log.error(f"[Store] {self._replaced}")
+        if session is not None:
+            self._save_log(session)
+        raise DatabaseReplaced(self._replaced)
+
+    def _replacement(self) -> str | None:
+        """Which file was deleted or replaced, and what to do."""
+        what = "was deleted or replaced while Headwater was running: nothing is stored any more"
+        if self._identity is not None and is_replaced(self.path, self._identity):
+            return (
+                f"the database file {self.path} {what}; stop it, put the file back (or accept the "
+                "new one: then remove the old -wal and -shm files) and start again"
+            )
+        sessions = [one for one in self._sessions if isinstance(one, SqliteSession)]
+        changed = changed_files(session.log_files for session in sessions)
+        for session in sessions if changed else ():
+            lost = sorted(changed & session.log_files.items())
+            # a session leaves the list before it is closed, which may delete these files
+            if lost and session in self._sessions:
+                return f"the file {lost[0][0]} {what}; stop it (do not kill it) and start again"
+        return None
+
+    def _save_log(self, session: Session) -> None:
+        """Copy what is only in a deleted log into the database file, before a kill loses it."""
+        successor = identity_of(beside(self.path, "-wal"))  # another process uses it
+        if successor is None and identity_of(self.path) == self._identity:
+            with suppress(sqlite3.Error):  # as far as readers allow it; stopping does the rest
+                session.fetch("PRAGMA wal_checkpoint(PASSIVE)")
 
     async def read_inline(self, work: Callable[[Session], T]) -> T:
         """Read a few rows on the event loop: microseconds, and it never waits for a lock.
@@ -260,26 +290,27 @@ class SqliteDatabase(Database):
         if shared:
             return False  # a file has one poller
         if self._lock is None:
-            self._lock = self.lock_file()
+            self._lock = locked_file(self._lock_path)
         return self._lock is not None
 
     def _reacquire_poll_lock(self) -> bool:
         """A lock file that was deleted or replaced protects nothing: lock the new one."""
-        if self._lock is not None and _identity_of(self._lock_path) == _identity_of(self._lock):
+        if self._lock is not None and identity_of(self._lock_path) == identity_of(self._lock):
             return True
         self.release()
         return self.take_poll_lock()
 
     @property
     def _lock_path(self) -> str:
-        """Beside the file itself, also when the path is a symbolic link."""
-        return f"{os.path.realpath(self.path)}.lock"
+        return beside(self.path, ".lock")
 
     def is_poll_locked(self) -> bool:
         """Whether another process holds the lock."""
         if self._lock is not None:
             return False
-        handle = self.lock_file(fcntl.LOCK_SH)  # shared: two processes may check at once
+        handle = locked_file(
+            self._lock_path, fcntl.LOCK_SH
+        )  # shared: two processes may check at once
         if handle is None:
             return True
         os.close(handle)
@@ -311,19 +342,9 @@ class SqliteDatabase(Database):
         if found != "ok":
             raise self._corrupt(" ".join(str(found).split())[:_MAX_MESSAGE])
 
-    def lock_file(self, how: int = fcntl.LOCK_EX) -> int | None:
-        """Lock the file beside the database; its descriptor, or None if it is locked already."""
-        handle = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            return None
-        return handle
-
     def in_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
         """Run a function between BEGIN and COMMIT, or roll back."""
-        self.refuse_replaced()
+        self.refuse_replaced(session)
         session.execute("BEGIN IMMEDIATE")
         try:
             result = work(session)
@@ -340,15 +361,6 @@ class SqliteDatabase(Database):
             return work(session)
         finally:
             _roll_back(session)
-
-
-def _identity_of(file: Path | str | int) -> FileIdentity | None:
-    """Device and inode of a path or descriptor; None if it cannot be found."""
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _primary_code(error: Exception) -> int:
