@@ -1,6 +1,7 @@
 """The commands status and incidents."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from headwater.cli import humanize, output
 from headwater.cli.cli_context import invocation
 from headwater.cli.columns import Column, Styled, wide
 from headwater.model import Health
+from headwater.rules.admission import timestamp
 from headwater.rules.incidents import Incident, Severity
 
 commands = typer.Typer()
@@ -21,29 +23,27 @@ _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 def status(ctx: typer.Context, json: output.Json = False) -> None:
     """Show what is wrong and what to do; exit 1 while anything is.
 
-    Anything: any open incident, of any user. Sources that a person disabled are none.
+    Anything: any open incident, of any user. Sources that a person disabled are none, nor is a
+    pause of cleanup, which is shown.
     """
     from headwater.app import App
+    from headwater.engine.cleanup import paused_until
     from headwater.operations.incidents import checked_incidents
 
     call = invocation(ctx)
 
-    async def state(app: App) -> tuple[list[Incident], Mapping[Health, int]]:
+    async def state(app: App) -> tuple[list[Incident], Mapping[Health, int], datetime | None]:
         open_ = await checked_incidents(app.store, app.policy, call.now, None)
-        return open_, await app.store.source_counts.by_health()
+        by_health = await app.store.source_counts.by_health()
+        return open_, by_health, await paused_until(app.store, call.now)
 
-    found, by_health = call.do(state)
+    found, by_health, paused = call.do(state)
     if json:
         incidents = [output.schema_json("IncidentOut", one) for one in found]
-        output.show_json({"ok": not found, "incidents": incidents})
-    elif not found:
-        output.say(Styled(_without_incidents(by_health[Health.FAILING]), "green"))
+        until = None if paused is None else timestamp(paused)
+        output.show_json({"ok": not found, "incidents": incidents, "cleanupPausedUntil": until})
     else:
-        for incident in found:
-            output.say(
-                Styled(f"{incident.severity.value}: ", _STYLES[incident.severity]), incident.title
-            )
-            output.say(f"  {incident.advice}")
+        _show_status(found, by_health[Health.FAILING], paused)
     if found:
         raise typer.Exit(1)
 
@@ -77,6 +77,22 @@ def incidents(
     output.show_items(
         columns, call.do(found), schema="IncidentOut", json=json, empty="No problems."
     )
+
+
+def _show_status(found: list[Incident], failing: int, paused: datetime | None) -> None:
+    for incident in found:
+        output.say(
+            Styled(f"{incident.severity.value}: ", _STYLES[incident.severity]), incident.title
+        )
+        output.say(f"  {incident.advice}")
+    if paused is not None:  # C3
+        title = f"cleanup is paused until {humanize.clock(paused)}"
+        output.say(
+            Styled("note: ", "yellow"), f"{title}: the clock jumped, or was wrong at a start"
+        )
+        output.say("  Check the clock before cleanup resumes.")
+    if not found and (failing or paused is None):
+        output.say(Styled(_without_incidents(failing), "green"))
 
 
 def _without_incidents(failing: int) -> str:
