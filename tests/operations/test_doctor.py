@@ -197,6 +197,24 @@ async def test_c3_o4_a_clock_far_from_the_newest_data_is_reported(store, days, w
     assert "paused until" in (await notes())["cleanup"].detail
 
 
+@pytest.mark.parametrize(("count", "reported"), [(1, "1"), (22, "22"), (1001, "1,000 or more")])
+async def test_h4_the_survey_reports_unreadable_rows(store, count, reported):
+    ids = [f"odd-{number:04}" for number in range(count)]
+    odd = [
+        replace(new_source("default", {"url": f"https://example.org/{id_}"}, NOW), id=id_)
+        for id_ in ids
+    ]
+    await store.sources.add_many(odd)
+    await store.database.execute("UPDATE sources SET last_failure_type = 'gopher'")
+    await add(store, last_polled=NOW, last_success_at=NOW, first_poll_done=True)
+    found = {check.name: check for check in await survey(store, NOW)}
+    assert found["rows"].verdict is CheckStatus.NOTE
+    assert found["rows"].detail.startswith(f"not readable and left out: {reported}: sources odd-")
+    assert all(f"sources {id_}" in found["rows"].detail for id_ in ids[:20])
+    assert found["rows"].detail.endswith(", …") is (count > 20)
+    assert found["sources"].detail == "1, no other problems"
+
+
 async def test_the_survey_of_healthy_sources_finds_nothing(store):
     await add(store, last_polled=NOW, last_success_at=NOW, first_poll_done=True)
     assert {check.verdict for check in await survey(store, NOW)} == {CheckStatus.OK}

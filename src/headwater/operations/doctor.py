@@ -30,6 +30,7 @@ from headwater.rules.schedule import CLOCK_TOLERANCE, is_from_the_future
 from headwater.rules.url_secrets import masked
 from headwater.settings import Settings
 from headwater.store import Store
+from headwater.store.row_mapping import MAX_LOGGED, unreadable_rows
 from headwater.store.shards import Shards, all_draining
 from headwater.store.sources import SourceFilter
 
@@ -51,6 +52,7 @@ RESOLVER_FILE = Path("/etc/resolv.conf")
 _LONG_FAILURE = timedelta(days=7)
 _FIRST_POLL_WITHIN = timedelta(days=1)
 _MOST_NAMED = 2  # sources named in one check
+_MOST_ROWS_NAMED = 20
 _ADDED_LATER, _POLLED_LATER = "added later than that", "polled later than that"
 _ADVICE = {  # what may be found in sources, and what to do
     "added over a day ago and never polled": "headwater serve",
@@ -244,7 +246,9 @@ async def survey(store: Store, now: datetime) -> list[Check]:
         for what, advice in _ADVICE.items()
         if found[what]
     ]
-    return [*clock, *(notes or [fine("sources", f"{total:,}, no problems")])]
+    unreadable = _unreadable()
+    healthy = fine("sources", f"{total:,}, no {'other ' if unreadable else ''}problems")
+    return [*clock, *unreadable, *(notes or [healthy])]
 
 
 async def has_keys(store: Store) -> bool:
@@ -282,6 +286,18 @@ async def _clock(store: Store, now: datetime, found: Mapping[str, list[Source]])
         return [clock]
     detail = f"paused until {until:%H:%M} UTC: the clock jumped, or was wrong at a start"
     return [clock, note("cleanup", detail, "check the clock before cleanup resumes")]
+
+
+def _unreadable() -> list[Check]:
+    """Report rows with invalid values, which lists leave out (H4), among those read so far."""
+    rows = unreadable_rows()
+    if not rows:
+        return []
+    count = f"{len(rows):,}{' or more' if len(rows) == MAX_LOGGED else ''}"
+    named = [f"{table} {id_}" for table, id_ in rows[:_MOST_ROWS_NAMED]]
+    more = ", …" if len(rows) > _MOST_ROWS_NAMED else ""
+    detail = f"not readable and left out: {count}: {', '.join(named)}{more}"
+    return [note("rows", detail, "the log names the columns; correct or delete these rows")]
 
 
 def _numbers(text: str) -> tuple[int, ...]:

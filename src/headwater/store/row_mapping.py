@@ -31,7 +31,7 @@ _PLAIN = frozenset({str, int, bool, bytes, NoneType})
 _MILLISECOND = timedelta(milliseconds=1)
 UNREADABLE = (ArithmeticError, LookupError, TypeError, ValueError)
 _MAX_REASON = 200  # characters; the error may quote the value
-_MAX_LOGGED = 1000
+MAX_LOGGED = 1000
 _logged: set[tuple[str, Any]] = set()  # unreadable rows; logged once per opened database
 
 # fields of a source with several columns; every other field has one of the same name
@@ -157,7 +157,7 @@ class RowReader(Generic[Model]):
             return self._read(row)
         except UNREADABLE as error:
             key = (self._table, row[self._id_index])
-            if key not in _logged and len(_logged) < _MAX_LOGGED:
+            if key not in _logged and len(_logged) < MAX_LOGGED:
                 _logged.add(key)
                 column, reason = self._cause(row, error)
                 log.warning(
@@ -182,6 +182,11 @@ class RowReader(Generic[Model]):
                 column, error = name, found
                 break
         return column, repr(error)[:_MAX_REASON]
+
+
+def unreadable_rows() -> list[tuple[str, str]]:
+    """Table and id of the unreadable rows that were found so far, at most MAX_LOGGED."""
+    return sorted((table, str(id_)) for table, id_ in _logged)
 
 
 def log_unreadable_rows_again() -> None:
