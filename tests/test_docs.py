@@ -1,5 +1,6 @@
 """The documents match the program: commands, options, files, settings and links exist."""
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import pytest
 from headwater import __version__
 from headwater.cli.program import create_program
 from headwater.model import Post, SkipReason, SourceType
+from headwater.operations.bulk_changes import BatchAction
 from headwater.rules.admission import timestamp
 from headwater.rules.digest import articles_from
 from headwater.settings.definitions import KEYS, dotted
@@ -288,3 +290,27 @@ def _content_blocks() -> list[str]:
 def _anchor(heading: str) -> str:
     """The anchor of a heading."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_u9_the_page_lists_every_action_of_the_audit_log():
+    text = text_of(DOCS / "accounts.md").partition("- **action**:")[2].partition("- **target**")[0]
+    batches = {f"sources.{action}" for action in BatchAction}
+    used = set(audit_actions())
+    assert "sources." in used  # the beginning of a name that ends with the action of a batch
+    assert sorted(_SPAN.findall(text)) == sorted(used - {"sources."} | batches)
+
+
+def audit_actions() -> Iterator[str]:
+    """The texts in the argument `action` of calls that describe a change."""
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(text_of(file))):
+            match node:
+                case (
+                    ast.Call(func=ast.Name("describe" | "_describe"), args=[action, *_])
+                    | ast.Call(
+                        func=ast.Attribute(ast.Attribute(attr="audit" | "_audit"), "add"),
+                        args=[_, action, *_],
+                    )
+                ):
+                    texts = (part for part in ast.walk(action) if isinstance(part, ast.Constant))
+                    yield from (str(part.value) for part in texts)
