@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.clock import SystemClock
 from headwater.errors import ConfigError
-from headwater.store import open_database
+from headwater.store import Store, open_database
 from headwater.store.postgres import refuse_transaction_pooling
+from tests.store.pooling_proxy import pooling_proxy
 
 
 @pytest.mark.parametrize(
@@ -32,3 +34,27 @@ async def test_s10_a_direct_connection_is_accepted(new_postgres: Callable[[], st
     database = open_database(new_postgres())
     await database.refuse_shared_sessions()
     await database.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("sessions", [1, 2, 3])
+async def test_s10_a_proxy_that_shares_sessions_is_refused(
+    new_postgres: Callable[[], str], sessions: int
+):
+    async with pooling_proxy(new_postgres(), by_transaction=True, sessions=sessions) as url:
+        store = Store(open_database(url), SystemClock())
+        await store.schema()  # ordinary statements work
+        with pytest.raises(ConfigError, match="shares sessions between clients"):
+            await store.check()
+        await store.close()
+
+
+@pytest.mark.postgres
+async def test_s10_a_proxy_with_a_session_for_each_client_is_accepted(
+    new_postgres: Callable[[], str],
+):
+    async with (
+        pooling_proxy(new_postgres(), by_transaction=False, sessions=8) as url,
+        Store(open_database(url), SystemClock()) as store,
+    ):
+        await store.check()
