@@ -4,6 +4,7 @@ import io
 import shutil
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from headwater.errors import DatabaseReplaced, DatabaseUnavailable
 from headwater.store import Session, Store, open_database
 from headwater.store.backup_file import back_up
 from headwater.store.sqlite import SqliteDatabase
-from headwater.store.sqlite_files import identity_of, is_replaced
+from headwater.store.sqlite_files import changed_files, identity_of, is_replaced
 from tests.store.store_data import StoreClock, a_polled_source, a_success, stored
 
 
@@ -94,6 +95,25 @@ def test_k5_a_log_that_sqlite_deletes_with_the_last_connection_is_not_missed(tmp
     database.run_transaction(insert)
     database.shut_down()
     assert len(numbers_in(database.path)) == 2
+
+
+def test_k5_a_log_that_is_deleted_with_its_connection_during_the_check_is_not_missed(
+    tmp_path, monkeypatch
+):
+    def after_a_close(opened):
+        files = list(opened)
+        monkeypatch.undo()  # the other thread checks as usual
+        with pytest.raises(DatabaseUnavailable):
+            other_thread.submit(database.run_transaction, fail).result()
+        assert not (tmp_path / "headwater.db-wal").exists()
+        return changed_files(files)
+
+    with ThreadPoolExecutor(1) as other_thread:
+        database = other_thread.submit(filled_database, tmp_path).result()
+        monkeypatch.setattr("headwater.store.sqlite.changed_files", after_a_close)
+        database.refuse_replaced()
+    database.run_transaction(insert)
+    database.shut_down()
 
 
 def test_k5_a_path_that_cannot_be_looked_up_is_not_a_replaced_file(tmp_path):
