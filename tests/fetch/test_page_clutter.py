@@ -36,6 +36,14 @@ def linked(*titles: str) -> str:
         f"<section class='section comments'><h2>Comments</h2><p>{SECTION * 4}</p></section>",
         f"<div id='menu'><h3>The menu</h3><p>{SECTION * 2}</p></div>",
         f"<section id='comments'><div id='comments-in-code'><p>{SECTION * 2}</p></div></section>",
+        f"<section id='cookies'><h2>Cookies</h2><p>{SECTION * 2}</p></section>",
+        f"<section id='informed-consent'><h2>Consent</h2><p>{SECTION * 2}</p></section>",
+        f"<section id='gdpr-requests'><h2>Requests</h2><p>{SECTION * 20}</p></section>",
+        f"<div id='cookies'><p>{SECTION * 2}</p><pre>get()<button>Copy</button></pre></div>",
+        f"<div class='cookies'><h2>Cookies</h2><p>{SECTION * 4}</p></div>",
+        f"<div class='menu'><h2>The menu of the evening</h2><p>{SECTION * 4}</p></div>",
+        f"<div class='image-gallery'><h2>Paintings</h2><p>{SECTION * 4}</p></div>",
+        f"<div class='sidebar'><p>{SECTION * 4}</p></div>",
     ],
 )
 def test_w1_a_section_about_a_subject_is_no_clutter(section: str):
@@ -52,7 +60,13 @@ def test_w1_a_section_about_a_subject_is_no_clutter(section: str):
         "<div class='share-buttons'>left out</div>",
         f"<div id='comments'><div class='comment'>{SECTION * 5} left out</div></div>",
         f"<div class='comments'><ol class='comment-list'><li>{SECTION * 5} left out</ol></div>",
-        f"<div class='sidebar'>{SECTION * 5} left out</div>",
+        f"<aside>{SECTION * 5} left out</aside>",
+        f"<div class='sidebar'>{SECTION * 2} left out</div>",
+        f"<div class='sidebar'>left out <ul>{linked('Snow', 'Ice', 'Hail')}</ul></div>",
+        f"<div class='cookies'>{SECTION * 2} left out</div>",
+        f"<div id='cookie-notice'>{SECTION * 2} left out</div>",
+        f"<div id='CookieConsent'>{SECTION * 2} left out</div>",
+        f"<div id='cookies'>{SECTION * 5} left out <button>Accept</button></div>",
         "<p>Share</p><p class='date'>left out</p>",
     ],
 )
@@ -130,8 +144,12 @@ def test_w1_a_lead_in_the_header_of_an_article_stays_and_its_metadata_does_not()
 
 
 @pytest.mark.parametrize(
-    "piece", ["<h2>Related<li>", "<div class=related><a>Related</a>", "<p>Related"]
+    "piece",
+    [
+        *("<h2>Related<li>", "<div class=related><a>Related</a>", "<p>Related"),
+        *("<div class=cookie>a<button>b</button>", "<div class=menu>"),
+    ],
 )
-def test_m5_many_titles_of_lists_take_linear_time(piece: str):
+def test_m5_many_names_of_clutter_take_linear_time(piece: str):
     body = text_of(f"<article>{TEXT}{piece * 50_000}</article>")
     assert STORY.strip() in body

@@ -5,19 +5,21 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from functools import cached_property
 
+from headwater.fetch.page.boilerplate import (
+    BOILERPLATE_ELEMENTS,
+    SHORT,
+    VERY_SHORT,
+    Boilerplate,
+)
 from headwater.fetch.page.html_blocks import Block, HtmlPage, Line
 from headwater.fetch.page.other_articles import lines_of_other_articles
 
-_BOILERPLATE = frozenset(
-    {"nav", "footer", "aside", "noscript", "svg", "button", "select", "textarea", "audio", "canvas"}
-)
 _ASIDES = frozenset({"form", "dialog", "menu", "figcaption"})  # unless they contain all the text
 _HEADLINES = frozenset({"h1", "h2", "h3"})
 _HEADINGS = _HEADLINES | {"h4", "h5", "h6"}
 _LISTS = frozenset({"ul", "ol", "dl"})
 _LIST_ITEMS = frozenset({"li", "dd", "dt"})
-_COOKIE_WORD = re.compile(r"(?:cookie|consent|gdpr)[a-z]*")
-# Words in class and id of parts of a page's layout, ...
+# Words in class and id of parts of a page's layout and ...
 _LAYOUT_WORD = re.compile(
     r"""
     ads? | adslot | outbrain | taboola | disqus
@@ -45,13 +47,10 @@ _METADATA_WORD = re.compile(
     """,
     re.VERBOSE,
 )
-_SHORT = 300
-_VERY_SHORT = 100
 _ALL = 0.8  # share of a block's text: a part with more is no cookie banner
 _MOST = 0.4  # share of a block's text: a part with more is no clutter, whatever its name
 _LONG = 500  # characters; longer texts lose lines that are only a link
 _LINK_SHARE = 0.75
-_MOSTLY_LINKS = 0.5
 _PARAGRAPHS = frozenset({"p", "header", "div"})
 _LEAD = 120  # characters of a paragraph in a header that is no metadata
 # Lines that are labels or the time of a change, not text.
@@ -69,25 +68,19 @@ class _State(Enum):
     DROPPED = auto()
 
 
-def lines_without_clutter(page: HtmlPage, root: Block) -> list[Line]:
+def lines_without_clutter(page: HtmlPage, root: Block, boilerplate: Boilerplate) -> list[Line]:
     """The lines of a block without clutter."""
-    return _Selection(page, root).lines()
-
-
-def is_boilerplate(block: Block) -> bool:
-    """Whether a block is never article text (W1): navigation, controls, a cookie banner."""
-    words = block.words | block.id_words
-    return block.name in _BOILERPLATE or any(_COOKIE_WORD.fullmatch(word) for word in words)
+    return _Selection(page, root, boilerplate).lines()
 
 
 class _Selection:
     """Decides on the blocks and lines inside one block, the root."""
 
-    def __init__(self, page: HtmlPage, root: Block) -> None:
+    def __init__(self, page: HtmlPage, root: Block, boilerplate: Boilerplate) -> None:
         self._page = page
         self._root = root
-        self._lengths = page.lengths()
-        self._own_lengths = page.own_lengths()  # without links
+        self._boilerplate = boilerplate
+        self._own_lengths = boilerplate.own_lengths
         self._states = self._decided()
 
     def lines(self) -> list[Line]:
@@ -124,7 +117,8 @@ class _Selection:
 
     def _state(self, block: Block, outer: _State) -> _State:
         share = self._own_lengths[block.index] / (self._own_lengths[self._root.index] or 1)
-        if block.name in _BOILERPLATE or (is_boilerplate(block) and share <= _ALL):
+        is_left_out = self._boilerplate.includes(block)
+        if is_left_out and (block.name in BOILERPLATE_ELEMENTS or share <= _ALL):
             return _State.DROPPED
         if block.name == "header":
             return _State.HEADER
@@ -146,21 +140,18 @@ class _Selection:
     def _is_named_clutter(self, block: Block) -> bool:
         """Whether its names and its content show clutter: a name alone may be a subject (W1)."""
         words, id_words = block.words, block.id_words
-        if _any(_LAYOUT_WORD, words):
-            return True
         length = self._own_lengths[block.index]
-        if length < _SHORT and _any(_METADATA_WORD, words | id_words):
+        if length < SHORT and _any(_METADATA_WORD, words | id_words):
             return True
-        if _any(_ADDITION_WORD, words):
-            return length < _SHORT or self._is_mostly_links(block) or self._has_named_parts(block)
-        if _any(_ADDITION_WORD, id_words) or _any(_LAYOUT_WORD, id_words):
-            return (
-                length < _VERY_SHORT or self._is_mostly_links(block) or self._has_named_parts(block)
-            )
-        return False
-
-    def _is_mostly_links(self, block: Block) -> bool:
-        return self._own_lengths[block.index] < _MOSTLY_LINKS * self._lengths[block.index]
+        is_addition = _any(_ADDITION_WORD, words | id_words)
+        if not is_addition and not _any(_LAYOUT_WORD, words | id_words):
+            return False
+        by_class = _any(_ADDITION_WORD, words) or _any(_LAYOUT_WORD, words)
+        return (
+            length < (SHORT if by_class else VERY_SHORT)
+            or self._boilerplate.is_mostly_links(block)
+            or (is_addition and self._has_named_parts(block))
+        )
 
     def _has_named_parts(self, block: Block) -> bool:
         """Whether blocks inside it have such names too, as lists of comments have."""
@@ -193,7 +184,7 @@ class _Selection:
         around = page.blocks[item.parent] if item.name in _LIST_ITEMS else item
         if around.name not in _LISTS:
             return False
-        if not self._is_mostly_links(around):
+        if not self._boilerplate.is_mostly_links(around):
             return True
         before = around.first_line - 1
         if before < max(page.blocks[around.parent].first_line, self._root.first_line):

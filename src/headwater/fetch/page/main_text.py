@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from headwater.fetch.page.clutter import is_boilerplate, lines_without_clutter
+from headwater.fetch.page.boilerplate import Boilerplate
+from headwater.fetch.page.clutter import lines_without_clutter
 from headwater.fetch.page.html_blocks import Block, HtmlPage, Line
 from headwater.fetch.page.trafilatura_locator import located_block
 
@@ -20,13 +21,14 @@ _DECAY = 0.6  # factor for each further one out
 def main_lines(page: HtmlPage, html: str) -> list[Line]:
     """The lines of the clear article, else of the block with the most text; may be empty."""
     articles = [block for block in page.blocks if block.name == "article"]
-    lengths = page.lengths()
+    boilerplate = Boilerplate(page)
+    lengths = boilerplate.lengths
     largest = max(articles, key=lambda block: lengths[block.index], default=None)
-    article = [] if largest is None else lines_without_clutter(page, largest)
+    article = [] if largest is None else lines_without_clutter(page, largest, boilerplate)
     length = _length(article)
     if length >= _ENOUGH and len(articles) == 1:
         return article
-    elsewhere = _lines_elsewhere(page, html)
+    elsewhere = _lines_elsewhere(page, html, boilerplate)
     is_clear = length >= _ENOUGH or (length and len(articles) == 1)
     if is_clear and _length(elsewhere) < _TEASER_FACTOR * length:
         return article
@@ -37,40 +39,42 @@ def _length(lines: Sequence[Line]) -> int:
     return sum(len(line.text) + 1 for line in lines) - 1 if lines else 0
 
 
-def _lines_elsewhere(page: HtmlPage, html: str) -> list[Line]:
+def _lines_elsewhere(page: HtmlPage, html: str, boilerplate: Boilerplate) -> list[Line]:
     located = located_block(page, html)
-    if located is not None and _is_in_boilerplate(page, located):
+    if located is not None and _is_inside(page, located, boilerplate):
         located = None
-    blocks = (located, _block_with_most_text(page), page.blocks[0])
-    found = (lines_without_clutter(page, block) for block in blocks if block is not None)
+    blocks = (located, _block_with_most_text(page, boilerplate), page.blocks[0])
+    found = (
+        lines_without_clutter(page, block, boilerplate) for block in blocks if block is not None
+    )
     return next((lines for lines in found if lines), [])
 
 
-def _is_in_boilerplate(page: HtmlPage, block: Block) -> bool:
+def _is_inside(page: HtmlPage, block: Block, boilerplate: Boilerplate) -> bool:
     while block.index:
-        if is_boilerplate(block):
+        if boilerplate.includes(block):
             return True
         block = page.blocks[block.parent]
     return False
 
 
-def _block_with_most_text(page: HtmlPage) -> Block | None:
+def _block_with_most_text(page: HtmlPage, boilerplate: Boilerplate) -> Block | None:
     """The block with the most text, directly or a few levels down."""
     scores = [0.0] * len(page.blocks)
     for line in page.lines:
         weight = max(0.0, len(line.text) - line.link_length)
-        for block in _containers(page, line.block):
+        for block in _containers(page, line.block, boilerplate):
             scores[block.index] += weight
             weight *= _DECAY
     best = max(page.blocks, key=lambda block: scores[block.index])
     return best if scores[best.index] else None
 
 
-def _containers(page: HtmlPage, block: Block) -> list[Block]:
+def _containers(page: HtmlPage, block: Block, boilerplate: Boilerplate) -> list[Block]:
     """The nearest enclosing blocks that can contain a text, innermost first."""
     found: list[Block] = []
     for _ in range(4 * _MAX_ANCESTORS):  # a limit keeps deep nesting linear
-        if block.name == "form" or is_boilerplate(block):
+        if block.name == "form" or boilerplate.includes(block):
             break
         if block.name not in _TEXT_PARTS:
             found.append(block)
