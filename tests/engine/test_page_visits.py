@@ -14,6 +14,7 @@ from headwater.source_settings import FullText
 from tests.engine.conftest import RunningEngine
 from tests.engine.test_service import FEED, polled
 from tests.fakes import START
+from tests.store.test_filter_changes import evaluate_all
 
 MINUTE, HOUR = 60.0, 3600.0
 TEASER = "The council approved the harbour bridge on Tuesday, said the mayor."
@@ -210,6 +211,23 @@ def test_t4_turning_full_text_off_removes_pending_visits(engine):
         assert await env.store.page_visits.count() == 0
         await env.run(5 * MINUTE)
         assert {url for url, _, _ in env.fetch.visits} == {FEED}
+
+    engine.play(scenario)
+
+
+def test_t4_b2_pages_of_posts_that_a_filter_hides_meanwhile_are_not_visited(engine):
+    async def scenario(env: RunningEngine) -> None:
+        env.fetch.on(FEED, teasers(4))
+        env.fetch.on(page_url(3), page())
+        await env.store.sources.add_many([reader()])
+        await env.run(1)
+        assert await env.store.page_visits.count() == 4
+        block = "title:0 OR title:1 OR title:2"
+        await env.store.sources.edit("s1", lambda s: replace(s, block=block))
+        await evaluate_all(env.store, START)
+        await env.run(5 * MINUTE)
+        assert {url for url, _, _ in env.fetch.visits} == {FEED, page_url(3)}
+        assert await env.store.page_visits.count() == 0
 
     engine.play(scenario)
 

@@ -80,9 +80,13 @@ class PageVisitor:
         return result.outcome
 
     def _is_wanted(self, pending: PageVisit, source: Source) -> bool:
-        """Whether a page is still to be visited: not if its attempts took too long."""
+        """Whether a page is still to be visited: not if its attempts took too long.
+
+        Nor if a filter that was changed meanwhile hides its post (B2).
+        """
         gave_up = pending.give_up_at is not None and pending.give_up_at <= self.clock.now()
-        return source.full_text is FullText.ON and not gave_up
+        is_hidden = pending.post.filtered_by is not None
+        return source.full_text is FullText.ON and not gave_up and not is_hidden
 
     async def _fetch_and_decide(
         self, pending: PageVisit, subject: Subject, page: Source, visit: HostVisit
