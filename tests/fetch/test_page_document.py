@@ -39,17 +39,19 @@ def test_w1_a_single_article_gives_its_text():
     assert entry.body == f"Flood {STORY}{OTHER}".strip()
 
 
-def test_w1_the_text_of_a_page_has_a_line_for_every_block():
+def test_w1_w5_the_text_of_a_page_has_a_line_for_every_block_and_every_row():
     entry = read(
         page(
             f"<article><h1>Flood</h1><p>{STORY}</p><ul><li>Mill <b>closed</b></li>"
             "<li>Bridge<br>open</li></ul>"
-            "<table><tr><td>Level</td><td>3 m</td></tr></table></article>"
+            "<table><tr><th><b>Level</b></th><td><p>3 m</p></td></tr><tr><td>Rain</td></tr>"
+            "<tr><td><p>Mill</p><p>Weir</p></td><td>dry</td></tr></table></article>"
         )
     )
-    lines = ["Flood", STORY.strip(), "Mill closed", "Bridge", "open", "Level", "3 m"]
+    lines = ["Flood", STORY.strip(), "Mill closed", "Bridge", "open", "Level\t3 m", "Rain"]
+    lines += ["Mill", "Weir", "dry"]  # a layout rather than a table
     assert entry.page_text == "\n".join(lines)
-    assert entry.body == " ".join(lines)
+    assert entry.body == " ".join(lines).replace("\t", " ")
 
 
 def test_w1_a_short_only_article_counts_unless_it_is_a_teaser_beside_the_story():

@@ -17,7 +17,7 @@ def a_page(**settings):
 
 
 def a_version(text):
-    return a_post(body=text.replace("\n", " "), page_text=text, markdown=f"# {text}")
+    return a_post(body=" ".join(text.split()), page_text=text, markdown=f"# {text}")
 
 
 def stored(watch, old, new, kept=None):
@@ -32,6 +32,8 @@ def stored(watch, old, new, kept=None):
         ("One. Two.", "Zero. One. Two. Three.", "Zero. Three."),
         ("A\nB", "New A\nA\nNew B\nB", "New A New B"),
         ("It is 12:00\nA", "It is 12:01\nA\nB", "B"),
+        ("Milk. Fresh.\t1.20\nTea\t2.00", "Milk. Fresh.\t1.30\nTea\t2.00", "Milk. Fresh. 1.30"),
+        ("It is\t12:00\nA", "It is\t12:01\nA\nB", "B"),
     ],
 )
 def test_w5_the_body_has_what_is_new_and_identity_is_that_of_the_page(old, new, body):

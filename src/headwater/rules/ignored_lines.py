@@ -21,7 +21,7 @@ class IgnoredLines:
         """Whether one of the patterns matches the line."""
         if len(line) > _MAX_LINE:
             return False
-        text = line.casefold()
+        text = on_one_line(line).casefold()
         return any(_is_match(parts, text) for parts in self._patterns)
 
 
@@ -30,7 +30,12 @@ def identity_text(page_text: str, ignore: Sequence[str]) -> str:
 
     If no line is ignored, this is the body of the page.
     """
-    return " ".join(kept_lines(page_text, ignore))
+    return on_one_line("\n".join(kept_lines(page_text, ignore)))
+
+
+def on_one_line(page_text: str) -> str:
+    """The text of a page without its structure: lines, and tabs between the cells of a row."""
+    return page_text.replace("\n", " ").replace("\t", " ")
 
 
 def kept_lines(page_text: str, ignore: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headwater.model import Post, Source, SourceType, Suggestion, SuggestionKind
 from headwater.rules.admission import Known, NewByDate, hash_prefix, suggestion_id
-from headwater.rules.ignored_lines import kept_lines
+from headwater.rules.ignored_lines import kept_lines, on_one_line
 from headwater.rules.markdown_text import markdown_of_text
 from headwater.rules.page_noise import VERSIONS, noisy_lines
 from headwater.rules.text_diff import DiffPart, additions, text_diff
@@ -57,7 +57,7 @@ def new_text(source: Source, post: Post, before: PageVersions) -> Post | None:
     if not added:
         return None
     markdown = markdown_of_text(added.replace("\n", "\n\n"))
-    return replace(post, body=added.replace("\n", " "), markdown=markdown)
+    return replace(post, body=on_one_line(added), markdown=markdown)
 
 
 def noise_suggestion(
@@ -84,13 +84,9 @@ def version_diff(previous: Post | None, post: Post) -> list[DiffPart]:
     if previous is None:
         return text_diff("", _text(post))
     if previous.page_text is None or post.page_text is None:  # one was stored without its lines
-        return text_diff(_on_one_line(previous), _on_one_line(post))
+        return text_diff(on_one_line(_text(previous)), on_one_line(_text(post)))
     return text_diff(previous.page_text, post.page_text)
 
 
 def _text(post: Post) -> str:
     return post.body if post.page_text is None else post.page_text
-
-
-def _on_one_line(post: Post) -> str:
-    return _text(post).replace("\n", " ")

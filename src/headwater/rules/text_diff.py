@@ -15,10 +15,11 @@ from itertools import groupby
 from operator import itemgetter
 
 # Where a text is split: at line breaks, and at spaces behind the end of a sentence. A stop behind
-# one or two letters with a capital is an abbreviation (`Dr.`, `J.`).
-_BOUNDARY = re.compile(
-    r"""(\n\s*+
-    |(?:(?<=[.!?…])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)|(?<=[.!?…]["'”’»)\]]))\s++
+# one or two letters with a capital is an abbreviation (`Dr.`, `J.`). A row of a table, whose cells
+# are separated by tabs, stays together.
+_LINE_END = re.compile(r"(\n\s*+)")
+_SENTENCE_END = re.compile(
+    r"""((?:(?<=[.!?…])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)|(?<=[.!?…]["'”’»)\]]))\s++
     |(?<=[。！？])(?=\S))""",
     re.VERBOSE,
 )
@@ -87,7 +88,9 @@ def _tokens(text: str) -> list[str]:
 
     A sentence is the same whatever follows it, so the spaces are tokens of their own.
     """
-    return [token for token in _BOUNDARY.split(text) if token]
+    lines = _LINE_END.split(text)
+    split = ([line] if "\t" in line else _SENTENCE_END.split(line) for line in lines)
+    return [token for tokens in split for token in tokens if token]
 
 
 def _matches(olds: Sequence[str], news: Sequence[str]) -> list[_Match]:

@@ -15,7 +15,7 @@ from headwater.formats import charset
 from headwater.model import Entry
 from headwater.rules.admission import content_hash
 from headwater.rules.completeness import completeness
-from headwater.rules.ignored_lines import identity_text
+from headwater.rules.ignored_lines import identity_text, on_one_line
 from headwater.rules.url_secrets import masked
 from headwater.watch_settings import WatchSettings
 
@@ -41,8 +41,8 @@ def read_page(
     html = page_html(data, content_type, url)
     page = read_blocks(html)
     watched = watched_text(html, page, url, watch)
-    page_text = "\n".join(line.text for line in watched.lines)
-    body = page_text.replace("\n", " ")
+    page_text = watched.text()
+    body = on_one_line(page_text)
     if not body:
         what = f"what is watched of {masked(url)}" if watched.html is not html else masked(url)
         raise NoContent(f"{what} has no text; a page built by scripts cannot be read")
