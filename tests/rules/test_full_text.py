@@ -25,6 +25,7 @@ from headwater.rules.full_text import (
     reason_against,
     result_of_page,
     visited_page,
+    wall_in,
 )
 from headwater.rules.outcome import failed
 from headwater.rules.policy import HoldScope, HostOverride, Policy
@@ -105,6 +106,18 @@ def test_t4_a_longer_text_that_shares_the_words_of_the_feed_is_used(feed, page):
 @pytest.mark.parametrize(("feed", "page", "reason"), NOT_USED.values(), ids=NOT_USED)
 def test_t4_any_other_text_is_not_used_and_the_reason_is_said(feed, page, reason):
     assert reason in (reason_against(feed, page) or "")
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        ("Subscribe to our letter for readers", "Subscribe to our letter for readers"),
+        ("You are already a membership holder", "already a membership"),
+        (f"Subscribers {'x' * 38} accessibility here", f"Subscribers {'x' * 38}…"),
+    ],
+)
+def test_t4_the_reason_quotes_whole_words(page, shown):
+    assert wall_in(page) == shown
 
 
 def test_t4_only_the_newest_20_posts_with_a_page_of_their_own_are_visited():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
+from textwrap import shorten
 
 from headwater.model import (
     Completeness,
@@ -39,6 +40,7 @@ _WORD = re.compile(r"[^\W_]+")
 _WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0eff]")
 # What a page says instead of its text. Longer pages may mention it in passing.
 _WALL_LENGTH = 2_000
+_MAX_SHOWN = 60  # characters of it in the reason; whole words
 _WALL = re.compile(
     r"""\b(?:
         (?:enable|activate|turn\ on|requires?|without)\ (?:your\ )?(?:java\s?script|cookies)
@@ -51,7 +53,7 @@ _WALL = re.compile(
         | (?:article|content|story)\ is\ (?:for|reserved\ for)\ (?:subscribers|members)
         | (?:cookies?|alle)\ akzeptieren | melden\ sie\ sich\ an | accepter\ les\ cookies
         | aceptar\ (?:las\ )?cookies | inicia\ sesión | connectez-vous
-    )""",
+    )\w*""",
     re.VERBOSE | re.IGNORECASE,
 )
 
@@ -239,7 +241,7 @@ def reason_against(feed_text: str, page_text: str) -> str | None:
 def wall_in(page_text: str) -> str | None:
     """What a page shows instead of its text: a login, a block or consent; None: nothing of that."""
     wall = _WALL.search(page_text) if len(page_text) < _WALL_LENGTH else None
-    return None if wall is None else wall[0][:60].strip()
+    return None if wall is None else shorten(wall[0], _MAX_SHOWN, placeholder="…")
 
 
 def shared_words(feed_text: str, page_text: str) -> float:
