@@ -301,7 +301,7 @@ class SourceSettings:
         metadata=about(
             label="Watched parts",
             description="Which parts of a web page are watched, which of its lines are ignored, "
-            "and what its posts contain. Other types ignore it.",
+            "and what its posts contain. Only for the type `website`.",
             when_null="the main text of the page",
             example={"include": ["main"], "exclude": [".comments"], "ignore": ["Updated * ago"]},
         ),

@@ -177,7 +177,11 @@ async def test_w6_a_suggestion_that_no_longer_applies_is_gone(served: Served):
 
 @pytest.mark.parametrize(
     "change",
-    [{"watch": {"ignore": ["It is *"]}}, {"url": "http://127.9.9.9/other"}, {"type": "rss"}],
+    [
+        {"watch": {"ignore": ["It is *"]}},
+        {"url": "http://127.9.9.9/other"},
+        {"type": "rss", "watch": None},
+    ],
 )
 async def test_w6_an_edit_of_the_page_removes_its_suggestion(
     served: Served, change: dict[str, Any]
@@ -301,3 +305,23 @@ async def test_w4_an_invalid_selector_is_refused_and_named(served: Served, name:
         (error,) = answer.json["errors"]
         assert error["field"] == "watch"
         assert f"{name}: the selector 'p:hover' is invalid" in error["message"]
+
+
+async def test_w4_only_pages_have_parts_to_watch(served: Served):
+    settings = {"include": ["main"]}
+    feed = b"<rss><channel><title>T</title><item><title>One</title></item></channel></rss>"
+    async with web_of(host=lambda _: Reply(200, feed, "application/rss+xml")) as web:
+        url = web.url("host", "/feed")
+        for body in ({"type": "rss", "url": url}, {"url": url}, {"url": "@example"}):
+            added = await served.post(f"{DEFAULT}/sources", {**body, "watch": settings})
+            assert added.status == 422, body
+            (error,) = added.json["errors"]
+            assert (error["field"], "type website" in error["message"]) == ("watch", True)
+        assert (await served.get(f"{DEFAULT}/sources")).json["items"] == []
+        source = await watch(served, url, type="rss")
+        assert (await served.patch(source, {"watch": settings})).status == 422
+        assert (await served.patch(source, {"watch": settings, "type": "website"})).status == 200
+        assert (await served.patch(source, {"type": "rss"})).status == 422
+        assert (await served.patch(source, {"label": "Prices"})).status == 200
+        back = await served.patch(source, {"type": "rss", "watch": None})
+        assert (back.status, back.json["watch"]) == (200, None)

@@ -20,7 +20,7 @@ from headwater.fetch.page.feed_links import FeedLink
 from headwater.model import Outcome, Podcast, Source, SourceType, Subject
 from headwater.operations.preview import Preview, Previewer, Previews, subject_of
 from headwater.operations.recent_visits import FirstVisit
-from headwater.operations.sources import describe_new, new_source, url_spellings
+from headwater.operations.sources import check_watch, describe_new, new_source, url_spellings
 from headwater.rules.addresses import Allowed
 from headwater.rules.failure_kinds import one_line
 from headwater.rules.pasted_addresses import Pasted, resolve
@@ -102,7 +102,9 @@ class Additions:
 
     def _new(self, podcast: Podcast, wanted: SettingValues, pasted: Pasted) -> Source:
         settings = {**wanted, **pasted.settings()}
-        return new_source(podcast.id, settings, self.clock.now(), allowed=self.allowed)
+        is_detected = pasted.type is None
+        now, allowed = self.clock.now(), self.allowed
+        return new_source(podcast.id, settings, now, allowed=allowed, is_detected=is_detected)
 
     def _previewed(self, source: Source, podcast: Podcast) -> FirstVisit | None:
         """The visit that a preview has just made, as if it was made with these settings."""
@@ -127,6 +129,7 @@ class Additions:
             raise type(error)(without_url_secrets(message, subject.source.url))
         outcome = None
         try:
+            check_watch(subject.source)
             if subject.source.enabled:
                 now, started_at = self.clock.now(), visited.started_at
                 outcome = await decide(self.store, subject, answer, started_at, now, self.policy)

@@ -261,7 +261,9 @@ class Previews:
                 self.recent.keep(visited)
                 return await previewer.preview(visited)
             pasted, document = await previewer.look_up(resolve(wanted["url"], wanted.get("type")))
-            source = new_source(podcast.id, {**wanted, **pasted.settings()}, self._clock.now())
+            settings, is_detected = {**wanted, **pasted.settings()}, pasted.type is None
+            now = self._clock.now()
+            source = new_source(podcast.id, settings, now, is_detected=is_detected)
             subject = subject_of(source, podcast)
             visited = await self.visit(previewer, subject, pasted, document=document)
             self.recent.keep(visited)

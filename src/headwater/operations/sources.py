@@ -60,11 +60,17 @@ def describe_new(source: Source) -> None:
 
 
 def new_source(
-    podcast_id: str, settings: SettingValues, now: datetime, *, allowed: Allowed = True
+    podcast_id: str,
+    settings: SettingValues,
+    now: datetime,
+    *,
+    allowed: Allowed = True,
+    is_detected: bool = False,
 ) -> Source:
     """A source with these settings, or a UsageError that names the wrong field.
 
     `allowed`: the private networks that may be visited; a URL elsewhere is refused (J2).
+    `is_detected`: a visit will show its type; what depends on that is checked then.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     if "url" not in given:
@@ -73,7 +79,16 @@ def new_source(
     given.setdefault("type", SourceType.RSS)
     source = Source(id=str(uuid.uuid4()), podcast_id=podcast_id, created_at=now, **given)
     _check(source, SETTINGS, allowed)
+    if not is_detected:
+        check_watch(source)
     return replace(source, host=host_of(source))
+
+
+def check_watch(source: Source) -> None:
+    """Raise UsageError if parts of a page are to be watched of a source that is no page (W4)."""
+    if source.watch is not None and source.type is not SourceType.WEBSITE:
+        message = f"watch is for the type website, not for {source.type}: set it to null"
+        raise UsageError(message, field="watch")
 
 
 def url_spellings(url: str, type_: SourceType) -> tuple[str, ...]:
@@ -144,6 +159,8 @@ def edited_as(
     # unchanged values are not checked: a row written by other means may be out of range (P4)
     differing = [name for name in named if getattr(before, name) != getattr(after, name)]
     _check(after, differing, allowed)
+    if "watch" in differing or "type" in differing:
+        check_watch(after)
     return edited(before, after, now)
 
 
