@@ -76,7 +76,8 @@ def test_j1_the_address_of_a_feed_stays_as_it_is(feed: str):
         "https://github.com/",
         "https://github.com/features",
         "https://bsky.app/search",
-        "https://substack.com/@example",
+        "https://substack.com/inbox",
+        "https://substack.com/@a%2Fb",
         "https://medium.com/",
         "https://podcasts.apple.com/us/charts",
         "https://news.ycombinator.com/item?id=1",
@@ -89,6 +90,39 @@ def test_j1_the_address_of_a_feed_stays_as_it_is(feed: str):
 )
 def test_j1_any_other_address_is_left_to_a_visit(url: str):
     assert resolve(url) == Pasted(url)
+
+
+@pytest.mark.parametrize("pasted", ["ann@example.org", "ann.b@social.example.org"])
+def test_j1_what_may_be_an_e_mail_address_is_refused_with_the_handle_to_write(pasted: str):
+    with pytest.raises(BadUrl, match=f"written @{pasted}"):
+        resolve(pasted)
+
+
+@pytest.mark.parametrize(
+    ("account", "host"),
+    [("ann@mstdn.example.org", "mstdn.example.org"), ("Ann@Fosstodon.org", "fosstodon.org")],
+)
+def test_j1_an_account_without_its_first_at_sign_is_recognised_on_hosts_of_mastodon(
+    account: str, host: str
+):
+    name = account.partition("@")[0]
+    assert resolve(account) == Pasted(f"https://{host}/@{name}.rss", SourceType.RSS, "Mastodon")
+
+
+@pytest.mark.parametrize(
+    ("document", "feed"),
+    [
+        (b'{"primaryPublication": {"subdomain": "river"}}', "https://river.substack.com/feed"),
+        (b'{"primaryPublication": null}', None),
+        (b'{"primaryPublication": {"subdomain": "a/b"}}', None),
+        (b"<html>", None),
+    ],
+)
+def test_j1_the_profile_of_a_substack_account_names_its_publication(document: bytes, feed: str):
+    lookup = resolve("https://substack.com/@example").lookup
+    assert lookup is not None
+    assert lookup.find(document) == feed
+    assert "Substack" in (lookup.missing or "")
 
 
 @pytest.mark.parametrize("type_", [SourceType.RSS, SourceType.WEBSITE])

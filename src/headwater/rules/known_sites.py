@@ -122,6 +122,13 @@ def known_handle(text: str) -> SiteSource | None:
     return SiteSource("X", text, SourceType.TWITTER)
 
 
+def is_mastodon_account(text: str) -> bool:
+    """Whether `name@host` is an account on Mastodon; on most hosts it is an e-mail address."""
+    return bool(_MASTODON_NAME.fullmatch(f"@{text}")) and _runs_mastodon(
+        text.partition("@")[2].lower()
+    )
+
+
 def _address(url: str) -> _Address | None:
     try:
         parsed = parse_url(url)
@@ -227,7 +234,7 @@ def _mastodon(address: _Address) -> str | Lookup | None:
     feed = f"{address.scheme}://{address.netloc}/@{name}.rss"
     if home is not None:
         feed = _mastodon_feed(home, name)
-    if address.site in _MASTODON_HOSTS or {"mastodon", "mstdn"} & set(address.site.split(".")):
+    if _runs_mastodon(address.site):
         return feed
     if home is not None or len(address.path) > 1:
         return None
@@ -236,6 +243,11 @@ def _mastodon(address: _Address) -> str | Lookup | None:
         return feed if feed.partition("://")[2].encode() in page else None
 
     return Lookup(address.url, feed_in_page)
+
+
+def _runs_mastodon(host: str) -> bool:
+    """Whether a host runs Mastodon for certain: other hosts may."""
+    return host in _MASTODON_HOSTS or not {"mastodon", "mstdn"}.isdisjoint(host.split("."))
 
 
 def _mastodon_feed(host: str, name: str) -> str:
@@ -248,12 +260,27 @@ def _bluesky(address: _Address) -> str | None:
     return f"https://bsky.app/profile/{quote(address.path[1], safe=':')}/rss"
 
 
-def _substack(address: _Address) -> str | None:
+def _substack(address: _Address) -> str | Lookup | None:
+    first, name = (*address.path, "", "")[:2]
+    if address.site == "substack.com":
+        if not (first.startswith("@") and _NAME.fullmatch(first[1:])):
+            return None
+        url = f"https://substack.com/api/v1/user/{first[1:]}/public_profile"
+        missing = "Substack names no publication of this account; give its address, ….substack.com"
+        return Lookup(url, _publication_of_account, missing)
     if address.site != "open.substack.com":
         return f"https://{address.site}/feed"
-    first, name = (*address.path, "", "")[:2]
     is_post = first == "pub" and _NAME.fullmatch(name)
     return f"https://{name}.substack.com/feed" if is_post else None
+
+
+def _publication_of_account(document: bytes) -> str | None:
+    try:
+        name = json.loads(document)["primaryPublication"]["subdomain"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    is_name = isinstance(name, str) and _NAME.fullmatch(name)
+    return f"https://{name}.substack.com/feed" if is_name else None
 
 
 def _medium(address: _Address) -> str | None:
@@ -325,7 +352,7 @@ _SITES = {
     "reddit.com": _Site("Reddit", _reddit),
     "github.com": _Site("GitHub", _github),
     "bsky.app": _Site("Bluesky", _bluesky),
-    "substack.com": _Site("Substack", _no_feed),
+    "substack.com": _Site("Substack", _substack),
     "medium.com": _Site("Medium", _medium),
     "podcasts.apple.com": _Site("Apple Podcasts", _apple_podcasts),
     "itunes.apple.com": _Site("Apple Podcasts", _apple_podcasts),

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import BadUrl
-from headwater.rules.known_sites import Lookup, known_handle, known_source
+from headwater.rules.known_sites import Lookup, is_mastodon_account, known_handle, known_source
 from headwater.rules.text_checks import is_one_line
 from headwater.source_settings import SourceType
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?![0-9])", re.IGNORECASE)  # but for a port
 _FEED_SCHEME = re.compile(r"feed:(?://)?(?=https?://)|feed:(?=//)", re.IGNORECASE)
+_ACCOUNT = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")  # or an e-mail address
 _BARE_WORD = re.compile(r"[A-Za-z0-9_]{1,15}")
 
 
@@ -42,7 +43,7 @@ def resolve(pasted: str, type_: SourceType | None = None) -> Pasted:
 
 
 def as_url(pasted: str) -> str:
-    """The URL or X name in a pasted text; a missing scheme is https."""
+    """The URL or handle in a pasted text; a missing scheme is https."""
     text = _FEED_SCHEME.sub("", pasted.strip())
     if not text:
         raise BadUrl("paste the address of a feed or a page, or the name of an X user", field="url")
@@ -50,6 +51,13 @@ def as_url(pasted: str) -> str:
         raise BadUrl("an address is one line of text", field="url")
     if text.startswith("@") or ("://" in text and not text.startswith("//")):
         return text
+    if _ACCOUNT.fullmatch(text):
+        if is_mastodon_account(text):
+            return f"@{text}"
+        raise BadUrl(
+            f"“{text}” may be an e-mail address; an account on Mastodon is written @{text}",
+            field="url",
+        )
     if _BARE_WORD.fullmatch(text) and text.lower() != "localhost":
         raise BadUrl(
             f"“{text}” alone is no address: a site has a name such as {text.lower()}.com, "
