@@ -41,7 +41,10 @@ class Miss:
 
 @dataclass(slots=True)
 class Score:
-    """Correct facts, per kind; `policy` facts are choices of their origin, counted separately."""
+    """Correct facts, per kind; `policy` facts are choices of their origin, counted separately.
+
+    Facts are told apart by themselves, never by what a parser returns for them.
+    """
 
     right: Counter[str] = field(default_factory=Counter)
     total: Counter[str] = field(default_factory=Counter)
@@ -119,8 +122,7 @@ def _judged(
     about = expected.get("feed") or {}
     if "title" in about:
         is_right = _same(feed.title, about["title"], about.get("title_raw"))
-        # one origin shows a feed's own address instead of a missing title
-        policy = not is_right and about["title"].startswith("http")
+        policy = _is_choice("feed title", about["title"])
         yield None, "feed title", about["title"], feed.title, is_right, policy
     for facts in expected.get("entries", ()):
         index = facts["index"]
@@ -128,17 +130,20 @@ def _judged(
         for kind in FACTS:
             if kind in facts:
                 got, is_right = _compared(kind, facts, entry, url)
-                policy = bool(facts.get("policy")) or (
-                    not is_right and _is_choice(kind, facts[kind], got)
-                )
+                policy = bool(facts.get("policy")) or _is_choice(kind, facts[kind])
                 yield index, kind, facts[kind], got, is_right, policy
 
 
-def _is_choice(kind: str, wanted: object, got: object) -> bool:
-    """Whether the origin chose otherwise: all authors in one, links that count clicks."""
-    if kind == "author":  # R6: the first one
-        return isinstance(wanted, str) and bool(got) and wanted.startswith(f"{got}, ")
-    return kind == "link" and isinstance(wanted, str) and bool(_REDIRECTOR.match(wanted))
+def _is_choice(kind: str, wanted: object) -> bool:
+    """Whether a fact is a choice of its origin, whatever a parser returns.
+
+    All authors in one text (R6: the first one), links that count clicks instead of those of the
+    entries, the address of a feed instead of a missing title.
+    """
+    if not isinstance(wanted, str):
+        return False
+    choices = {"author": ", " in wanted, "link": bool(_REDIRECTOR.match(wanted))}
+    return choices.get(kind, kind == "feed title" and wanted.startswith("http"))
 
 
 def _compared(
