@@ -47,4 +47,7 @@ def _is_cut(text: str) -> bool:
     if "…" in closing or "..." in closing:
         return True
     words = last[-_LAST_WORDS:].lower()
-    return any(each in words for each in _INVITING) and _INVITATION.search(words) is not None
+    for each in _INVITING:  # a generator would take as long as the rest of this function
+        if each in words:
+            return _INVITATION.search(words) is not None
+    return False

@@ -15,7 +15,7 @@ _LINE_START = re.compile(
     r"|(?=[-+](?:\s|$)|#{1,6}(?:\s|$)|>|[-=:|][-=:| ]*$))",
     re.MULTILINE,
 )
-_LINE_STARTS = frozenset("-+#>=:|0123456789")
+LINE_STARTS = frozenset("-+#>=:|0123456789")  # characters that may
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _URL_UNSAFE = re.compile(r"[\s()<>\[\]\"\\`|^{}*]")
@@ -34,7 +34,7 @@ def escaped(text: str) -> str:
 
 def with_escaped_starts(text: str) -> str:
     """Escape what has a meaning at the start of a line only."""
-    if text[:1] not in _LINE_STARTS and "\n" not in text:
+    if text[:1] not in LINE_STARTS and "\n" not in text:
         return text
     return _LINE_START.sub(r"\1\\", text)
 

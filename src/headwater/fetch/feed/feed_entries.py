@@ -49,6 +49,10 @@ def _with_derived_fields(raw: Entry, url: str) -> Entry:
     if link is None and is_web_url(entry_id):
         link = web_link(entry_id, url)
     title = storable_line(raw.title, MAX_TITLE_LENGTH)
+    author = storable_line(raw.author, MAX_AUTHOR_LENGTH) or None if raw.author else None
+    has_all = bool(title and raw.body and link and raw.has_link)
+    if has_all and (entry_id, title, link, author) == (raw.id, raw.title, raw.url, raw.author):
+        return raw  # most entries
     body = raw.body or title or link or ""
     markdown = raw.markdown if raw.body else markdown_of_text(body)
     return Entry(
@@ -56,7 +60,7 @@ def _with_derived_fields(raw: Entry, url: str) -> Entry:
         title=title or body[:DERIVED_TITLE_LENGTH].strip(),
         url=link or url,
         published_at=raw.published_at,
-        author=storable_line(raw.author, MAX_AUTHOR_LENGTH) or None if raw.author else None,
+        author=author,
         body=body,
         has_link=link is not None,
         markdown=markdown,

@@ -333,7 +333,10 @@ def _target(element: etree._Element) -> tuple[str, int] | None:
 
 
 def _first_author(elements: Iterable[etree._Element]) -> str | None:
-    return next(filter(None, map(author_text, elements)), None)
+    for element in elements:
+        if name := author_text(element):
+            return name
+    return None
 
 
 def _first_title(found: Sequence[Found]) -> str:

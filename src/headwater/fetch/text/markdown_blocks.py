@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from headwater.fetch.text.html_to_text import PIECES
 from headwater.fetch.text.sanitize import storable_text
-from headwater.rules.markdown_text import with_escaped_starts
+from headwater.rules.markdown_text import LINE_STARTS, with_escaped_starts
 
 _MAX_PREFIXES = 8  # nested lists and quotes that are indented; deeper ones are not
 _MAX_COLUMNS = 50
@@ -88,12 +88,14 @@ class BlockWriter:
         self._after_paragraph = not level
 
     def paragraphs(self, lines: Sequence[str]) -> None:
-        """Write paragraphs of one line each."""
+        """Write paragraphs of one line each, none of them empty."""
         if self._prefixes or self._table is not None or not lines:
             for line in lines:
                 self.paragraph([line])
         else:
-            self._write(["\n\n".join(map(with_escaped_starts, lines))], line_end="\n")
+            if not LINE_STARTS.isdisjoint([line[0] for line in lines]):
+                lines = list(map(with_escaped_starts, lines))
+            self._write(["\n\n".join(lines)])
             self._after_paragraph = True
 
     def code(self, text: str) -> None:

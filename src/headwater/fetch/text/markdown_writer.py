@@ -146,7 +146,7 @@ class MarkdownWriter:
         found = usual_paragraphs(html, self._target)
         if found is None:
             return None
-        lines = [line for line in found.markdown if line]
+        lines = found.markdown
         if self._heading and lines:
             self._blocks.paragraph([lines.pop(0)], level=self._heading)
             self._heading = 0

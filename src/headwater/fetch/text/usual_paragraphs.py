@@ -37,7 +37,7 @@ _PLAIN_URLS = re.compile(r"(?:https?://[A-Za-z0-9][!#$%'+,./0-9:;=?@A-Z_a-z~-]{0
 
 
 class UsualParagraphs(NamedTuple):
-    """The Markdown of each paragraph, and the plain text of all of them."""
+    """The Markdown of each paragraph that has text, and the plain text of all of them."""
 
     markdown: list[str]
     text: str
@@ -69,7 +69,8 @@ def usual_paragraphs(html: str, target: Callable[[str], str | None]) -> UsualPar
         if start in text:
             text = text.replace(start, marker).replace(end, marker)
             plain = plain.replace(start, "").replace(end, "")
-    return UsualParagraphs([line.strip(" ") for line in text.split("\n")], plain.replace("\n", " "))
+    lines = [stripped for line in text.split("\n") if (stripped := line.strip(" "))]
+    return UsualParagraphs(lines, plain.replace("\n", " "))
 
 
 def _with_links(pieces: list[str], target: Callable[[str], str | None]) -> str:
