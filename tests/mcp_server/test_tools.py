@@ -135,6 +135,27 @@ async def test_v5_unprocessed_articles_fit_the_budget_and_continue(served: Serve
     assert (await tools.call("unprocessed_articles", after=after))["items"] == []
 
 
+async def test_v5_every_budget_that_fits_an_article_returns_it(served: Served, tools: Tools):
+    """Also one that nearly fits a further article, or its fields without its text."""
+    texts = [*(f"text {n} " * n for n in range(1, 9)), ""]
+    await posts_of(served, await source_of(served), *texts, title="T" * 200)
+    await articles_of(served)
+    error = await tools.error("unprocessed_articles", max_tokens=200)
+    least = int(re.findall(r"at least (\d+)", error)[0])
+    assert "max_tokens" in await tools.error("unprocessed_articles", max_tokens=least - 1)
+    counts = []
+    for budget in range(least, least + 1500, 19):
+        text = await tools.text("unprocessed_articles", max_tokens=budget)
+        assert tokens(text) <= budget
+        page = await tools.call("unprocessed_articles", max_tokens=budget)
+        assert not any("isTruncated" in item for item in page["items"])
+        assert len(page["items"]) + page["leftOut"] == 9
+        counts.append(len(page["items"]))
+    assert counts[0] == 1
+    assert counts == sorted(counts)
+    assert counts[-1] > 5
+
+
 async def test_v5_an_article_over_the_budget_is_truncated(served: Served, tools: Tools):
     await posts_of(served, await source_of(served), "河流 " * 200_000)
     (article,) = await articles_of(served)

@@ -166,30 +166,35 @@ class _Selection:
         self._left = max_tokens - json_tokens(frame | {"leftOut": 10**6, "nextAfter": 2**63})
 
     def add(self, article: Item) -> None:
-        """Take an article if it fits and all before it did; truncate one that can never fit."""
+        """Take an article if it fits and all before it did; the first one is truncated if not."""
         if self.left_out:
             self.left_out += 1
             return
         text = text_of(article)
-        item = _article(self._call, article) | {"text": self._call.external.mark("", 0)}
-        length = self._room_for(item, text)
-        if length < len(text) and self._items:
-            self.left_out = 1
-            return
-        if length < len(text):
-            item |= {"isTruncated": True, "length": len(text)}
-            length = self._room_for(item, text)
-        if self._left - json_tokens(item) < _LEAST_TEXT:
-            needed = self._max_tokens - self._left + json_tokens(item) + _LEAST_TEXT
-            raise CallFailed(f"the next article needs a `max_tokens` of at least {needed}")
-        item["text"] = self._call.external.mark(text[:length], length)
-        self._left -= json_tokens(item) + 1
-        self._items.append(item)
+        item = _article(self._call, article)
+        whole = item | {"text": self._call.external.mark(text, len(text))}
+        if self._size(whole) > self._left:
+            if self._items:
+                self.left_out = 1
+                return
+            whole = self._start_of(item, text, least=self._size(whole))
+        self._left -= self._size(whole)
+        self._items.append(whole)
         self._after = article["seq"]
 
-    def _room_for(self, item: Item, text: str) -> int:
-        """The number of characters of a text that fit into an item."""
-        return longest_start(text, self._left - json_tokens(item) - 1)  # 1: a comma
+    def _start_of(self, item: dict[str, Any], text: str, least: int) -> dict[str, Any]:
+        """The article with the start of its text; `least`: the size of the whole article."""
+        shown = item | {"text": "", "isTruncated": True, "length": len(text)}
+        frame = self._size(shown | {"text": self._call.external.mark("", 0)})
+        room = self._left - frame
+        if room < _LEAST_TEXT:
+            needed = self._max_tokens - self._left + min(frame + _LEAST_TEXT, least)
+            raise CallFailed(f"the next article needs a `max_tokens` of at least {needed}")
+        length = longest_start(text, room)
+        return shown | {"text": self._call.external.mark(text[:length], length)}
+
+    def _size(self, item: Item) -> int:
+        return json_tokens(item) + 1  # 1: a comma
 
     def result(self, *, is_all: bool, end: int) -> dict[str, Any]:
         """The response; `end`: the number after which to continue once all were returned."""
