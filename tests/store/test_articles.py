@@ -124,10 +124,13 @@ async def test_a3_marking_processed_twice_changes_nothing(store: Store):
     await with_posts(store, source, a_post_of(source, "a"), a_post_of(source, "b"))
     done, open_ = await made(store)
 
-    assert await store.articles.mark_processed("default", [done.id, done.id], NOW) == (1, [])
+    assert await store.articles.mark_processed("default", [done.id, done.id], NOW) == (
+        [done.id],
+        [],
+    )
     after = await everything(store)
-    assert await store.articles.mark_processed("default", [done.id], NOW + DAY) == (0, [])
-    assert await store.articles.mark_processed("default", [], NOW) == (0, [])
+    assert await store.articles.mark_processed("default", [done.id], NOW + DAY) == ([], [])
+    assert await store.articles.mark_processed("default", [], NOW) == ([], [])
 
     assert await everything(store) == after
     unprocessed = await newest_articles(store, "default", processed=False, limit=10)

@@ -37,6 +37,17 @@ async def test_e1_the_page_after_marking_can_undo_it(pages_by_each: Visited):
     assert await states(pages) == [False, False, False]
 
 
+async def test_e1_the_undo_bar_leaves_marks_of_others_alone(pages: Visited):
+    """An article that was marked while the page was open keeps its mark and its batch."""
+    await posts_of(pages, await source_of(pages), "a", "b")
+    ids = await articles_of(pages)
+    api = "/api/users/default/podcasts/default/articles/processed"
+    await pages.post(api, {"ids": ids[:1], "batch": "episode 7"})
+    answer = await pages.send(f"{ARTICLES}/processed?show=all", {"article": ids})
+    html = await pages.text(answer.headers["Location"])
+    assert re.findall(r'type="hidden" name="marked" value="([^"]+)"', html) == ids[1:]
+
+
 async def test_e4_a_score_is_shown_as_stars(pages: Visited):
     await posts_of(pages, await source_of(pages), "a", "b")
     (first, _) = await articles_of(pages)

@@ -22,11 +22,16 @@ FeedWriter = Callable[[Podcast, Sequence[Article | Post]], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """How many articles were marked as processed, and how many had been before."""
+    """Which articles were marked as processed, and how many had been before."""
 
-    marked: int
+    marked_ids: tuple[str, ...]
     already: int
     missing: tuple[str, ...] = ()  # ids without an article, if they are skipped
+
+    @property
+    def marked(self) -> int:
+        """How many articles were marked."""
+        return len(self.marked_ids)
 
 
 async def aggregate(store: Store, podcast: Podcast, now: datetime, policy: Policy) -> Aggregation:
@@ -61,9 +66,9 @@ async def mark_processed(
     marked, missing = await store.articles.mark_processed(
         podcast.id, article_ids, now, batch=batch, skip_missing=skip_missing
     )
-    describe("articles.process", target, articles=marked, **named)
-    already = len(set(article_ids)) - marked - len(missing)
-    return Marking(marked, already, tuple(missing))
+    describe("articles.process", target, articles=len(marked), **named)
+    already = len(set(article_ids)) - len(marked) - len(missing)
+    return Marking(tuple(marked), already, tuple(missing))
 
 
 async def mark_one_processed(

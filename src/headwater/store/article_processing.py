@@ -40,8 +40,8 @@ def mark_processed(
     *,
     batch: str | None = None,
     skip_missing: bool = False,
-) -> tuple[int, Sequence[str]]:
-    """Mark articles as processed, all or none; return how many were not before (A3).
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Mark articles as processed, all or none; return the ids of those that were not before (A3).
 
     Those that were keep their batch. With `skip_missing` the articles that exist are marked, and
     the missing ids are returned too.
@@ -50,12 +50,13 @@ def mark_processed(
     where = "id IN :ids AND podcast_id = :podcast"
     found = {row[0] for row in session.fetch(f"SELECT id FROM articles WHERE {where}", params)}
     sql = f"""UPDATE articles SET is_processed = TRUE, processed_at = :now, batch = :batch
-        WHERE NOT is_processed AND {where}"""
-    marked = session.execute(sql, params)
-    missing = [id_ for id_ in dict.fromkeys(article_ids) if id_ not in found]
+        WHERE NOT is_processed AND {where} RETURNING id"""
+    updated = {row[0] for row in session.fetch(sql, params)}
+    wanted = list(dict.fromkeys(article_ids))
+    missing = [id_ for id_ in wanted if id_ not in found]
     if missing and not skip_missing:  # the transaction is rolled back
         raise NotFound(f"there is no article {missing[0]}", field="ids")
-    return marked, missing
+    return [id_ for id_ in wanted if id_ in updated], missing
 
 
 def undo(

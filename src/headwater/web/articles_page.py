@@ -86,7 +86,7 @@ async def mark(page: PodcastPage) -> Response:
     except UsageError as error:
         return await _articles(page, error=str(error))
     names = {0: "marked-none", 1: "marked-one"}
-    undo = {_UNDO: ",".join(ids)} if marking.marked and len(ids) <= PAGE else {}
+    undo = {_UNDO: ",".join(marking.marked_ids)} if 0 < marking.marked <= PAGE else {}
     return done(_back(page, **undo), names.get(marking.marked, "marked"), marking.marked)
 
 
