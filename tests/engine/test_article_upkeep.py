@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,7 @@ from headwater.engine.events import Event, EventKind
 from headwater.model import Answer, Podcast, SealedSecret
 from headwater.store.aggregation import Aggregation
 from headwater.store.articles import Articles
-from headwater.store.expiry import ExpiringCounts
+from headwater.store.expiry import ANNOUNCED_KEY, Announced, ExpiringCounts
 from tests.engine.conftest import Engine, RunningEngine
 from tests.engine.test_service import FEED, feed_entry, polled
 from tests.factories import a_post
@@ -175,3 +176,72 @@ def test_e5_an_event_is_announced_once_across_restarts(engine: Engine) -> None:
         return len(found)
 
     assert engine.play(stored, announced, killed=True) == [1, 0]
+
+
+def announced_when(
+    engine: Engine, arrives: Callable[[RunningEngine], Awaitable[None]]
+) -> list[ExpiringCounts | None]:
+    """What a day of hourly ticks announces after something changed between two of them."""
+
+    async def scenario(env: RunningEngine) -> list[ExpiringCounts | None]:
+        found: list[Event] = []
+        env.service.events.listen(found.append, (EventKind.ARTICLES_EXPIRING,))
+        await env.store.sources.add_many([polled(poll_interval_minutes=500_000, enabled=False)])
+        await poll_posts_of_last_week(env)
+        await tick(env)
+        found.clear()
+        await arrives(env)
+        for _ in range(24):
+            await tick(env)
+            await env.clock.sleep(3600)
+        return [event.expiring for event in found]
+
+    (found,) = engine.play(scenario)
+    return found
+
+
+async def poll_posts_of_last_week(env: RunningEngine) -> None:
+    """Articles that expire in 12 and in 84 hours, of which the first is announced."""
+    await set_automatic(env)
+    await with_article(env, hours_old=156)
+    await with_article(env, hours_old=84)
+
+
+async def with_article(env: RunningEngine, *, hours_old: int) -> None:
+    """A post that the next tick makes an article of."""
+    now = env.clock.now()
+    published_at = now - timedelta(hours=hours_old)
+    post = a_post(f"{hours_old} {now}", created_at=now, published_at=published_at)
+    await with_posts(env.store, await env.store.sources.get("s1"), replace(post, source_id="s1"))
+
+
+def test_e5_an_article_that_arrives_with_less_than_a_day_left_is_announced(engine: Engine) -> None:
+    async def arrives(env: RunningEngine) -> None:
+        await with_article(env, hours_old=158)
+
+    assert announced_when(engine, arrives) == [ExpiringCounts(articles=1, posts=0)]
+
+
+def test_e5_what_a_lower_age_limit_brings_within_a_day_is_announced(engine: Engine) -> None:
+    async def arrives(env: RunningEngine) -> None:
+        podcast = await env.store.accounts.podcast("default", "default")
+        await env.store.accounts.save_podcast(replace(podcast, max_article_age_days=4))
+
+    assert announced_when(engine, arrives) == [ExpiringCounts(articles=1, posts=0)]
+
+
+def test_e5_what_a_higher_age_limit_postpones_is_announced_again(engine: Engine) -> None:
+    async def arrives(env: RunningEngine) -> None:
+        podcast = await env.store.accounts.podcast("default", "default")
+        await env.store.accounts.save_podcast(replace(podcast, max_article_age_days=8))
+
+    assert announced_when(engine, arrives) == [ExpiringCounts(articles=1, posts=0)]
+
+
+def test_e5_a_clock_that_was_far_ahead_does_not_silence_announcements(engine: Engine) -> None:
+    async def arrives(env: RunningEngine) -> None:
+        far = Announced(env.clock.now() + timedelta(days=900), 0, 7, {})
+        await env.store.key_values.set(ANNOUNCED_KEY, far.to_json())
+        await with_article(env, hours_old=158)
+
+    assert announced_when(engine, arrives) == [ExpiringCounts(articles=2, posts=0)]

@@ -19,7 +19,7 @@ from headwater.rules.full_text import ARTICLES_WAIT
 from headwater.rules.policy import Policy
 from headwater.store import Store
 from headwater.store.aggregation import Aggregation, Plan
-from headwater.store.expiry import ANNOUNCED_KEY, ExpiringCounts
+from headwater.store.expiry import ANNOUNCED_KEY, Announced, ExpiringCounts, ExpiringSoon
 
 log = get_logger()
 _BATCHES = 20  # of posts that are grouped into stories before they are aggregated
@@ -115,29 +115,31 @@ class ArticleUpkeep:
                 )  # fmt: skip
 
     async def _announce(self) -> None:
-        """Report, once per podcast, items that expire within a day and did not before."""
+        """Report, once per podcast, items that expire within a day and were not reported yet."""
         now = self.clock.now()
-        until = now + EXPIRING
-        after = await self._announced_until(now)
-        if until - after < _ANNOUNCE_EVERY:
+        until, last = now + EXPIRING, await self._last_announced(now)
+        if last is not None and until - last.until < _ANNOUNCE_EVERY:
             return
+        podcasts = await self.store.accounts.podcasts(None)
+        horizon = await self.store.articles.horizon()
         found: list[tuple[Podcast, ExpiringCounts]] = []
-        for podcast in await self.store.accounts.podcasts(None):
+        for podcast in podcasts:
             age = article_age(podcast.max_article_age_days, self.policy)
-            counts = await self.store.articles.count_between(
-                podcast.id, after - age, until - age, kept_at=until
-            )
+            soon = ExpiringSoon(podcast.id, age, now, until, last)
+            counts = await self.store.articles.count_unannounced(soon, horizon)
             if counts.articles or counts.posts:
                 found.append((podcast, counts))
         expiring = {podcast.id: counts for podcast, counts in found}
-        await self.store.articles.announce_expiring(expiring, until, now)
+        own = {one.id: one.max_article_age_days for one in podcasts}
+        own_days = {id_: days for id_, days in own.items() if days is not None}
+        announced = Announced(until, horizon, self.policy.max_article_age_days, own_days)
+        await self.store.articles.announce_expiring(expiring, announced, now)
         for podcast, counts in found:
             self.events.emit(EventKind.ARTICLES_EXPIRING, podcast=podcast, expiring=counts)
 
-    async def _announced_until(self, now: datetime) -> datetime:
-        """Up to which time of expiry items were announced; never in the far past or future."""
-        try:
-            announced = datetime.fromisoformat(await self.store.key_values.get(ANNOUNCED_KEY) or "")
-            return min(max(announced, now), now + EXPIRING)
-        except (ValueError, TypeError):  # never, or not written by this program
-            return now
+    async def _last_announced(self, now: datetime) -> Announced | None:
+        """What was announced before; None if nothing was, or by a clock that was far ahead."""
+        last = Announced.from_json(await self.store.key_values.get(ANNOUNCED_KEY))
+        if last is not None and last.until > now + EXPIRING + _ANNOUNCE_EVERY:
+            return None
+        return last

@@ -18,7 +18,7 @@ from headwater.simulation.state_checks import StateChecks
 
 if TYPE_CHECKING:
     from headwater.store.expired_rows import CleanupBatch
-    from headwater.store.expiry import ExpiringCounts
+    from headwater.store.expiry import Announced, ExpiringCounts
 
 T = TypeVar("T")
 
@@ -167,8 +167,12 @@ class NothingWaits:
 class MemoryArticles:
     """No article."""
 
+    async def horizon(self) -> int:
+        """Return 0."""
+        return 0
+
     async def announce_expiring(
-        self, _found: Mapping[str, "ExpiringCounts"], _until: datetime, _now: datetime
+        self, _found: Mapping[str, "ExpiringCounts"], _announced: "Announced", _now: datetime
     ) -> None:
         """Do nothing: nothing expires."""
 

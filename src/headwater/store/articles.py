@@ -17,7 +17,16 @@ from headwater.store import (
 )
 from headwater.store.aggregation import Aggregation, Maker, Plan
 from headwater.store.content_filter import EVERYTHING, ContentFilter
-from headwater.store.database import Row, Session, Tables, chunks, reads, writes, writes_apart
+from headwater.store.database import (
+    Row,
+    Session,
+    Tables,
+    chunks,
+    reads,
+    reads_single,
+    writes,
+    writes_apart,
+)
 from headwater.store.keyset_pages import KeysetPage, PageBounds, count_within, fetch_page
 from headwater.store.numbered_rows import NumberedPage, NumberRange, fetch_numbered
 from headwater.store.posts import count_by_source
@@ -133,8 +142,9 @@ class Articles(Tables):
     delete = writes(article_processing.delete)
     batches = reads(article_processing.batches)
     pending = reads(aggregation.pending)
-    count_between = reads(expiry.count_between)
+    count_unannounced = reads(expiry.count_unannounced)
     announce_expiring = writes_apart(expiry.announce)
+    horizon = reads_single(sequence_numbers.horizon)
 
     async def after(
         self,
@@ -146,7 +156,7 @@ class Articles(Tables):
         column: str = "seq",
     ) -> NumberedPage[Article]:
         """Articles stored after a number, oldest first; without gaps (V1)."""
-        until = await self.database.read_single(sequence_numbers.horizon)
+        until = await self.horizon()
         wanted = NumberRange(seq, until, podcast_id, column, chosen)
         return await self.database.read(lambda s: _numbered(s, wanted, limit))
 

@@ -1,5 +1,6 @@
 """What cleanup will delete soon, or by a lower age limit (E5)."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from headwater.store.key_values import set_value
 from headwater.store.row_mapping import to_ms
 from headwater.store.webhooks import publish_others
 
-ANNOUNCED_KEY = "cursor:articles.expiring"  # up to when expiring items were announced
+ANNOUNCED_KEY = "cursor:articles.expiring"  # `Announced` as JSON
 
 # rows with an age limit: which ones, and the time that it counts from
 AGE_CONDITIONS = {
@@ -28,25 +29,105 @@ class ExpiringCounts:
     posts: int
 
 
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """Which expiring items were announced: what expires beyond, or was stored later, was not."""
+
+    until: datetime  # the time of expiry
+    seq: int  # every article up to this number was there
+    days: int  # the age limit then
+    own_days: Mapping[str, int]  # the age limits of podcasts that have their own
+
+    def dates_before(self, podcast_id: str) -> datetime:
+        """Items of a podcast with an earlier date were announced, or had expired.
+
+        Dates and not times of expiry are compared, which change with the age limit.
+        """
+        return self.until - timedelta(days=self.own_days.get(podcast_id, self.days))
+
+    def to_json(self) -> str:
+        """The value to be stored."""
+        until = self.until.isoformat()
+        return json.dumps([until, self.seq, self.days, dict(self.own_days)])
+
+    @classmethod
+    def from_json(cls, text: str | None) -> "Announced | None":
+        """The stored value; None if there is none, or it is not written by this program."""
+        try:
+            until, seq, days, own_days = json.loads(text or "")
+            return cls(datetime.fromisoformat(until), int(seq), int(days), dict(own_days))
+        except (ValueError, TypeError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringSoon:
+    """The items of a podcast that are to be announced now."""
+
+    podcast_id: str
+    age: timedelta  # the age limit
+    now: datetime
+    until: datetime  # of expiry
+    last: Announced | None
+
+
+def count_unannounced(session: Session, soon: ExpiringSoon, horizon: int) -> ExpiringCounts:
+    """Items that have come within a day of their expiry, or were made with less than that left.
+
+    Articles above `horizon` are left for the next time: some of them may not be committed yet.
+    """
+    oldest, end = soon.now - soon.age, soon.until - soon.age
+    if soon.last is None:
+        start, seq = oldest, 0
+    else:
+        start, seq = min(max(soon.last.dates_before(soon.podcast_id), oldest), end), soon.last.seq
+    counts = count_between(
+        session, soon.podcast_id, start, end, kept_at=soon.until, horizon=horizon
+    )
+    sql = """SELECT count(*) FROM articles WHERE podcast_id = :podcast
+        AND seq > :seq AND seq <= :horizon AND NOT is_processed
+        AND coalesce(published_at, created_at) >= :oldest
+        AND coalesce(published_at, created_at) < :start
+        AND (kept_until IS NULL OR kept_until <= :now)"""  # not made of what an undo has freed
+    params = {
+        "podcast": soon.podcast_id,
+        "seq": seq,
+        "horizon": horizon,
+        "oldest": to_ms(oldest),
+        "start": to_ms(start),
+        "now": to_ms(soon.now),
+    }
+    late = session.fetch(sql, params)[0][0]
+    return ExpiringCounts(counts.articles + late, counts.posts)
+
+
 def count_between(
-    session: Session, podcast_id: str, after: datetime, until: datetime, *, kept_at: datetime
+    session: Session,
+    podcast_id: str,
+    after: datetime,
+    until: datetime,
+    *,
+    kept_at: datetime,
+    horizon: int | None = None,
 ) -> ExpiringCounts:
     """Unprocessed articles and unlinked posts with a date in this range.
 
-    Those that an undo keeps at `kept_at` are left out.
+    Those that an undo keeps at `kept_at` are left out, and articles above `horizon`.
     """
+    numbered = {} if horizon is None else {"articles": "AND seq <= :horizon"}
     params = {
         "podcast": podcast_id,
         "after": to_ms(after),
         "until": to_ms(until),
         "kept_at": to_ms(kept_at),
+        "horizon": horizon,
     }
     counts = [
         session.fetch(
             f"""SELECT count(*) FROM {table}
                 WHERE {_PODCASTS.get((table, session.kind), "podcast_id")} = :podcast AND {state}
                 AND {time} >= :after AND {time} < :until
-                AND (kept_until IS NULL OR kept_until <= :kept_at)""",
+                AND (kept_until IS NULL OR kept_until <= :kept_at) {numbered.get(table, "")}""",
             params,
         )[0][0]
         for table, (state, time) in AGE_CONDITIONS.items()
@@ -55,20 +136,22 @@ def count_between(
 
 
 def announce(
-    session: Session, found: Mapping[str, ExpiringCounts], until: datetime, now: datetime
+    session: Session, found: Mapping[str, ExpiringCounts], announced: Announced, now: datetime
 ) -> None:
-    """Store messages about what expires before `until`, by podcast; later calls go on from there.
+    """Store messages about what expires, by podcast; later calls go on from there.
 
     Both are one transaction: each item is reported once (V2).
     """
     publish_others(
         session,
         [
-            expiring_happening(podcast, until, now, articles=counts.articles, posts=counts.posts)
+            expiring_happening(
+                podcast, announced.until, now, articles=counts.articles, posts=counts.posts
+            )
             for podcast, counts in found.items()
         ],
     )
-    set_value(session, ANNOUNCED_KEY, until.isoformat())
+    set_value(session, ANNOUNCED_KEY, announced.to_json())
 
 
 def would_delete(
