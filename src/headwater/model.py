@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
@@ -255,6 +255,7 @@ class Outcome:
     hold_lane: str | None = None
     visits: tuple[Visit, ...] = ()
     dedupe_in_podcast: bool = False  # D5
+    article_age: timedelta | None = None  # the age limit of its posts, where it has any (D2)
     fence: Fence | None = None  # K8
     recorded: bool = True  # False: nothing was stored (hold, conflict, preview)
     shared: bool = False  # decided from the response to another source's request (Y7)

@@ -15,6 +15,7 @@ from headwater.rules.webhook_messages import (
     MAX_PAYLOAD_BYTES,
     RETRY_AFTER,
     WebhookEvent,
+    happenings,
     known_events,
     message_id,
     payload,
@@ -24,8 +25,10 @@ from headwater.rules.webhook_messages import (
     secret_text,
     signed_headers,
 )
-from tests.factories import NOW, a_post
+from tests.factories import NOW, a_post, a_source, an_entry
+from tests.rules.poll_outcomes import POLICY, succeed
 
+AGE = timedelta(days=7)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -42,11 +45,19 @@ def test_v2_a_signature_is_that_of_the_published_example():
 
 def test_v2_a_message_has_the_fields_of_the_post_except_its_texts():
     post = a_post("a", enclosures=(Enclosure("https://example.org/a.mp3", "audio/mpeg", 7),))
-    served = PostOut.of(post, timedelta(days=7)).plain()
-    data = json.loads(payload("post.created", NOW, post_data(post)))["data"]
-    assert {name: served.get(name) for name in data} == data
-    assert {"id", "seq", "title", "url", "publishedAt", "enclosures"} <= set(data)
-    assert not {"body", "markdown", "pageText"} & set(data)
+    served = PostOut.of(post, AGE).plain()
+    data = json.loads(payload("post.created", NOW, post_data(post, AGE)))["data"]
+    assert {"body", "markdown"} <= set(served)
+    assert data == {n: value for n, value in served.items() if n not in ("body", "markdown")}
+    assert data["expiresAt"] is not None
+
+
+def test_e5_a_message_says_when_the_post_of_a_poll_expires():
+    outcome = succeed(a_source(), an_entry())
+    (post,) = outcome.posts
+    (reported,) = happenings(outcome)
+    expected = post.created_at + timedelta(days=POLICY.max_article_age_days)
+    assert reported.data["expiresAt"] == expected
 
 
 @pytest.mark.parametrize("letter", ["a", "\u6c34", "\U0001f30a", '"', "\x01"])
@@ -54,7 +65,7 @@ def test_v2_a_message_has_the_fields_of_the_post_except_its_texts():
 def test_v2_a_message_has_at_most_20_480_bytes(letter: str, name: str):
     texts: dict[str, Any] = {name: letter * 30_000}
     long = replace(a_post("a"), **texts, categories=(letter * 30_000,) * 32)
-    text = payload("post.created", NOW, post_data(long))
+    text = payload("post.created", NOW, post_data(long, AGE))
     assert len(text.encode()) <= MAX_PAYLOAD_BYTES
     data = json.loads(text)["data"]
     assert data["truncated"]
@@ -67,7 +78,7 @@ def test_v2_everything_too_long_at_once_still_fits():
         ("title", "url", "author", "language", "image_url"), letter
     )
     long = replace(a_post("a"), **texts)
-    assert len(payload("post.created", NOW, post_data(long)).encode()) <= MAX_PAYLOAD_BYTES
+    assert len(payload("post.created", NOW, post_data(long, AGE)).encode()) <= MAX_PAYLOAD_BYTES
 
 
 @pytest.mark.parametrize(

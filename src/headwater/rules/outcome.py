@@ -28,6 +28,7 @@ from headwater.rules.admission import (
     Known,
     NewByDate,
     admit,
+    article_age,
     last_seen,
     late_keys_after,
 )
@@ -80,9 +81,7 @@ def succeeded(
         changes |= _document_fields(before, answer, now)
         if late_keys is not None:
             changes["late_keys_kept"] = not late_keys.forget_all
-    redirected_to = answer.redirected_to
-    if redirected_to is not None:
-        redirected_to = without_url_secrets(redirected_to, before.url)
+    target = answer.redirected_to
     fields: dict[str, Any] = {
         "before": before,
         "source": changed(before, changes),
@@ -92,10 +91,11 @@ def succeeded(
         "skipped": admission.skipped,
         "status": answer.status,
         "size": answer.size,
-        "redirected_to": redirected_to,
+        "redirected_to": None if target is None else without_url_secrets(target, before.url),
         "late_keys": late_keys,
         "suggestions": suggestions,
         "dedupe_in_podcast": subject.dedupe_across_sources,
+        "article_age": article_age(subject.max_article_age_days, policy),
     }
     return made(Outcome, fields)
 

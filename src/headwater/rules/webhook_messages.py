@@ -16,6 +16,7 @@ from headwater.errors import UsageError
 from headwater.model import Outcome, Post, Source
 from headwater.query.evaluator import Searchable, SearchableSource
 from headwater.rules.admission import timestamp
+from headwater.rules.expiry import post_expires_at
 from headwater.rules.incidents import Incident
 from headwater.rules.url_secrets import masked
 
@@ -36,7 +37,8 @@ RETRY_AFTER = (
     timedelta(hours=24),
 )
 _JITTER = 0.1  # a retry is up to this share later
-_LEFT_OUT = ("body", "markdown", "page_text", "is_linked")  # fields of a post
+# fields of a post: its texts, and what the API does not have
+_LEFT_OUT = ("body", "markdown", "page_text", "is_linked", "kept_until", "conversation_id")
 _MAX_TEXT = 300  # characters of a field, in a message that is too long otherwise
 
 
@@ -71,7 +73,7 @@ def happenings(outcome: Outcome) -> Iterator[Happening]:
     at = outcome.started_at
     for post in outcome.posts:
         if post.filtered_by is None:  # B2
-            yield _of_post(source, searchable, post, at)
+            yield _of_post(outcome, searchable, post, at)
     changes = (
         (outcome.disabled, WebhookEvent.SOURCE_DISABLED),
         (outcome.recovered, WebhookEvent.SOURCE_RECOVERED),
@@ -82,7 +84,8 @@ def happenings(outcome: Outcome) -> Iterator[Happening]:
             yield Happening(event, (source.podcast_id,), subject, source_data(source), at)
 
 
-def _of_post(source: Source, searchable: SearchableSource, post: Post, at: datetime) -> Happening:
+def _of_post(outcome: Outcome, searchable: SearchableSource, post: Post, at: datetime) -> Happening:
+    podcast_id = outcome.source.podcast_id
     item = Searchable(
         searchable,
         post.title,
@@ -94,8 +97,8 @@ def _of_post(source: Source, searchable: SearchableSource, post: Post, at: datet
         language=post.language,
         completeness=post.completeness,
     )
-    data = {"podcastId": source.podcast_id, **post_data(post)}
-    return Happening(WebhookEvent.POST_CREATED, (source.podcast_id,), post.id, data, at, item)
+    data = {"podcastId": podcast_id, **post_data(post, outcome.article_age)}
+    return Happening(WebhookEvent.POST_CREATED, (podcast_id,), post.id, data, at, item)
 
 
 def incident_happening(incident: Incident, podcast_ids: Collection[str]) -> Happening:
@@ -126,9 +129,10 @@ def expiring_happening(
     return Happening(WebhookEvent.ARTICLES_EXPIRING, (podcast_id,), subject, data, at)
 
 
-def post_data(post: Post) -> dict[str, Any]:
-    """The fields of a post as in the API, without its texts."""
-    return {shown: getattr(post, name) for shown, name in _POST_FIELDS}
+def post_data(post: Post, age: timedelta | None) -> dict[str, Any]:
+    """The fields of a post as in the API, without its texts; `age`: the age limit."""
+    shown = {shown: getattr(post, name) for shown, name in _POST_FIELDS}
+    return shown | {"expiresAt": None if age is None else post_expires_at(post, age)}
 
 
 def source_data(source: Source) -> dict[str, Any]:
