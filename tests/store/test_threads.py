@@ -1,6 +1,7 @@
 """Threads in the database: one article each, extended or followed up (E3)."""
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from headwater.source_settings import AggregateBy
 from headwater.store import Store, open_database
 from headwater.store.aggregation import Plan
 from headwater.store.annotations import Annotation
+from headwater.store.article_processing import Undo
 from tests.store.store_data import (
     DAY,
     MINUTE,
@@ -149,32 +151,52 @@ async def test_e3_conversations_on_x_continue_after_any_time(store: Store):
     assert (last.body, last.follow_up_of) == ("c", article.id)
 
 
-async def test_e1_undoing_a_thread_frees_its_posts_and_follow_ups_forget_it(store: Store):
+async def test_e1_an_undone_thread_keeps_its_id_and_grows_with_replies(store: Store):
     source, article = await a_thread(store)
+    await store.articles.mark_processed("default", [article.id], NOW, batch="episode 1")
+
+    undone = await store.articles.undo("default", NOW, batch="episode 1")
+
+    assert undone == Undo(unmarked=1, already=0, deleted_digests=0, freed_posts=0)
+    (again,) = await aggregated(store)
+    assert again == replace(article, kept_until=NOW + DAY)
+    await with_posts(store, source, a_tweet(source, "c", NOW + 5 * MINUTE, SELF))
+    (extended,) = await aggregated(store)
+    assert (extended.id, extended.seq) == (article.id, article.seq)
+    assert (extended.body, extended.kept_until) == ("a\n\nb\n\nc", NOW + DAY)
+
+
+async def test_e1_an_undone_thread_keeps_score_and_annotations(store: Store):
+    source, article = await a_thread(store)
+    change = Annotation(article.id, {"score": 0.5, "annotations": {"used": True}})
+    await store.annotations.annotate("articles", "default", [change])
     await store.articles.mark_processed("default", [article.id], NOW)
-    reply = a_tweet(source, "c", NOW + 5 * MINUTE, SELF)
-    await with_posts(store, source, reply)
-    _, follow_up = await aggregated(store)
-
-    undone = await store.articles.undo("default", NOW, article_ids=[article.id])
-
-    assert (undone.deleted_digests, undone.freed_posts) == (1, 2)
-    assert (await store.articles.get("default", follow_up.id)).follow_up_of is None
-    (whole,) = await aggregated(store)
-    assert (whole.id, whole.title, whole.body) == (follow_up.id, "a", "a\n\nb\n\nc")
-    assert whole.kept_until is not None
-    assert await rows(store, "SELECT follow_up_of FROM articles") == [(None,)]
+    await store.articles.undo("default", NOW, article_ids=[article.id])
+    await with_posts(store, source, a_tweet(source, "c", NOW + 5 * MINUTE, SELF))
+    before, follow_up = await aggregated(store)
+    assert (before.id, before.score, before.annotations) == (article.id, 0.5, {"used": True})
+    assert (before.body, follow_up.body, follow_up.follow_up_of) == ("a\n\nb", "c", article.id)
 
 
-async def test_e1_an_undone_thread_before_a_processed_follow_up_is_a_thread_again(store: Store):
+@pytest.mark.parametrize("is_processed", [False, True])
+async def test_e1_an_undone_thread_keeps_its_follow_up_and_later_replies_go_on_there(
+    store: Store, is_processed: bool
+):
     source, article = await a_thread(store)
     await store.articles.mark_processed("default", [article.id], NOW)
     await with_posts(store, source, a_tweet(source, "c", NOW + 5 * MINUTE, SELF))
     _, follow_up = await aggregated(store)
-    await store.articles.mark_processed("default", [follow_up.id], NOW)
+    if is_processed:
+        await store.articles.mark_processed("default", [follow_up.id], NOW)
     await store.articles.undo("default", NOW, article_ids=[article.id])
-    _, again = await aggregated(store)
-    assert (again.body, again.follow_up_of, again.is_processed) == ("a\n\nb", None, False)
+    await with_posts(store, source, a_tweet(source, "d", NOW + 10 * MINUTE, SELF))
+
+    made = [(one.body, one.follow_up_of) for one in await aggregated(store)]
+
+    if is_processed:
+        assert made == [("a\n\nb", None), ("c", article.id), ("d", follow_up.id)]
+    else:
+        assert made == [("a\n\nb", None), ("c\n\nd", article.id)]
 
 
 async def test_b2_hidden_posts_are_left_out_and_do_not_end_a_thread(store: Store):

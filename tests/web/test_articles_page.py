@@ -72,7 +72,7 @@ async def test_e1_a_batch_is_named_listed_and_undone(pages_by_each: Visited):
 
     answer = await pages.send(f"{ARTICLES}/unprocessed?show=processed", {"batch": batch})
     text = words(await pages.text(answer.headers["Location"]))
-    assert "Undone: 2. Digests and threads among them are deleted; 2 posts wait to be" in text
+    assert "Undone: 2. Digests among them are deleted; 2 posts wait to be" in text
     assert "Aggregate 2 posts" in text
     gone = await pages.send(f"{ARTICLES}/unprocessed", {"batch": batch})
     assert gone.status == 422

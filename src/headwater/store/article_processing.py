@@ -70,7 +70,8 @@ def undo(
     """Undo the marking of these articles, or of a batch: all or none (E1).
 
     A digest is deleted and its posts are freed: the next aggregation makes another one with the
-    posts that arrived since. Other articles keep their id. Cleanup keeps both for a day.
+    posts that arrived since. Other articles keep their id, threads too, which replies extend
+    where they are (E3). Cleanup keeps both for a day.
     """
     chosen = "id IN :ids" if batch is None else "batch = :batch"
     sql = f"""SELECT id, is_processed FROM articles WHERE podcast_id = :podcast AND {chosen}
@@ -98,10 +99,10 @@ def _refuse_missing(rows: Sequence[Row], ids: Sequence[str] | None, batch: str |
 
 
 def _digests(session: Session, article_ids: Sequence[str]) -> list[str]:
-    """Those of these articles that have a text of their own, made of several posts."""
+    """Those of these articles that have a text of their own, made of several posts; no thread."""
     sql = """SELECT l.article_id FROM post_articles l JOIN posts p ON p.id = l.post_id
         JOIN articles a ON a.id = l.article_id WHERE l.article_id IN :ids
-            AND NOT l.is_copy GROUP BY l.article_id
+            AND NOT l.is_copy AND a.thread_id IS NULL GROUP BY l.article_id
         HAVING count(*) > 1 AND max(CASE WHEN p.content_hash = a.content_hash THEN 1 END) IS NULL"""
     return [row[0] for row in session.fetch(sql, {"ids": article_ids})]
 

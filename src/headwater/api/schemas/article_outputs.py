@@ -41,9 +41,7 @@ class UndoOut(ResponseModel):
 
     unmarked: int = Field(description="Number of articles that were processed and no longer are.")
     already: int = Field(description="Number of articles that were not processed.")
-    deleted_digests: int = Field(
-        description="Number of these that were digests or threads: they are deleted."
-    )
+    deleted_digests: int = Field(description="Number of these that were digests: they are deleted.")
     freed_posts: int = Field(
         description="Number of posts in them; the next aggregation uses these."
     )
