@@ -294,6 +294,19 @@ async def test_v3_an_import_of_an_export_restores_every_setting(served: Served, 
     assert read_opml(again.body) == read_opml(exported.body)
 
 
+@pytest.mark.parametrize("value", ["thread", "&quot;thread&quot;"])
+async def test_v3_a_choice_is_read_with_or_without_quotes_and_written_without(
+    served: Served, value: str
+):
+    feed = f'<outline xmlUrl="https://a.example/feed" headwater:aggregateBy="{value}"/>'
+    file = f'<opml version="2.0"><body>{feed}</body></opml>'.encode()
+    (item,) = (await served.post(OPML, data=file)).json["items"]
+    assert item["outcome"] == "added", item["error"]
+    source = (await served.get(f"{DEFAULT}/sources/{item['sourceId']}")).json
+    assert source["aggregateBy"] == "thread"
+    assert b'headwater:aggregateBy="thread"' in (await served.get(OPML)).body
+
+
 async def test_v3_folders_of_other_readers_become_folders(served: Served):
     feed = '<outline text="F" xmlUrl="https://a.example/feed"/>'
     tree = f'<outline text="News"><outline text="Europe">{feed}</outline></outline>'
@@ -311,6 +324,7 @@ async def test_v3_folders_of_other_readers_become_folders(served: Served):
         ('pollIntervalMinutes="0"', "pollIntervalMinutes must be between 1 and 525600"),
         ('pollIntervalMinutes="1.5"', "must be a whole number, not 1.5"),
         ('fullText="&quot;perhaps&quot;"', "must be one of off, on"),
+        ('fullText="perhaps"', "headwater:fullText must be one of off, on"),
         ('keep="("', "at character"),
         ('watch="[]"', "headwater:watch must be a JSON object"),
     ],

@@ -173,7 +173,8 @@ def _outline_of(source: Source) -> Outline:
 
 
 def _attribute(setting: Setting, value: Any) -> str:
-    return str(value) if setting.kind is str else json.dumps(setting.to_json(value))
+    """A value as text: texts and choices as they are, others as JSON."""
+    return str(value) if isinstance(value, str) else json.dumps(setting.to_json(value))
 
 
 def _settings_of(outline: Outline) -> dict[str, Any]:
@@ -184,11 +185,23 @@ def _settings_of(outline: Outline) -> dict[str, Any]:
     for name, text in outline.settings.items():
         setting = SETTINGS[name]
         try:
-            given[name] = setting.from_json(text if setting.kind is str else json.loads(text))
+            given[name] = setting.from_json(_parsed(setting, text))
         except (ValueError, RecursionError) as error:
             reason = "is not JSON" if isinstance(error, json.JSONDecodeError) else error
             raise UsageError(f"headwater:{setting.json_name} {reason}", field=name) from error
     return given
+
+
+def _parsed(setting: Setting, text: str) -> Any:
+    """The value of an attribute; a choice may also be JSON, with quotes or null."""
+    if setting.kind is str:
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        if issubclass(setting.kind, StrEnum):
+            return text
+        raise
 
 
 @dataclass(frozen=True, slots=True)
