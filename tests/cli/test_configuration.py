@@ -1,5 +1,8 @@
 """Export and application of configuration files on the command line (V3)."""
 
+import sqlite3
+from contextlib import closing
+
 FILE = """\
 podcasts:
   - name: morning
@@ -74,3 +77,22 @@ def test_v3_a_wrong_file_is_one_line_with_the_place_and_changes_nothing(cli):
     assert "larger than 8 MiB" in cli.fails("apply", "-", code=2, given=large)
     assert "cannot be read" in cli.fails("apply", "nowhere.yaml", code=2)
     assert cli("export", "--format", "yaml").out == before
+
+
+def test_e5_a_dry_run_says_what_a_lower_age_limit_would_delete(cli, source):
+    posts = len(cli.json("posts", "--json"))
+    with closing(sqlite3.connect(cli.folder / "data" / "headwater.db")) as database, database:
+        database.execute("UPDATE posts SET created_at = created_at - 3 * 86400000")
+    lower = "podcasts:\n  - name: default\n    maxArticleAgeDays: 2\n"
+    (cli.folder / "f.yaml").write_text(lower)
+    planned = cli("apply", "f.yaml", "--dry-run")
+    assert planned.err.splitlines() == [
+        "Nothing was changed (--dry-run): 1 changed",
+        f"Applying it deletes 0 unprocessed articles and {posts} waiting posts at once.",
+    ]
+    found = cli.json("apply", "f.yaml", "--dry-run", "--json")
+    assert found["wouldDelete"] == {"articles": 0, "posts": posts}
+    (cli.folder / "f.yaml").write_text(lower.replace("2", "9"))
+    found = cli.json("apply", "f.yaml", "--dry-run", "--json")
+    assert found["wouldDelete"] == {"articles": 0, "posts": 0}
+    assert cli("apply", "f.yaml", "--dry-run").err.count("\n") == 1

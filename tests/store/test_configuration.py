@@ -25,6 +25,7 @@ from headwater.operations.users_and_podcasts import DeletionCheck
 from headwater.rules.policy import Policy
 from headwater.source_settings import SETTINGS, Setting, SourceType
 from headwater.store import Store, open_database
+from headwater.store.expiry import ExpiringCounts
 from headwater.store.sources import SourceFilter
 from headwater.watch_settings import WatchSettings
 from tests.factories import a_source
@@ -235,11 +236,27 @@ async def test_e5_a_lower_age_limit_that_deletes_something_is_confirmed(store: S
     change = await change_for(store, a_file(more="    maxArticleAgeDays: 3\n    stories: false\n"))
     plan = await change.plan()
     policy = Policy(max_article_age_days=1000)
+    check = DeletionCheck(NOW, policy)
+    assert await change.would_delete(plan, check) == ExpiringCounts(articles=0, posts=1)
     with pytest.raises(WouldDelete):
-        await change.apply(plan, DeletionCheck(NOW, policy))
+        await change.apply(plan, check)
     assert (await store.accounts.podcast("default", "default")).stories
     await change.apply(plan)
     assert not (await store.accounts.podcast("default", "default")).stories
+
+
+async def test_e5_what_the_age_limits_of_several_podcasts_delete_is_counted_together(store: Store):
+    for id_ in ("default", "other"):
+        if id_ != "default":
+            await store.accounts.save_podcast(Podcast(id_, "default", id_, NOW))
+        source = await stored(store, podcast_id=id_)
+        await with_posts(store, source, a_post_of(source, created_at=NOW - 10 * DAY))
+    text = "".join(f"  - {{name: {name}, maxArticleAgeDays: 3}}\n" for name in ("default", "other"))
+    change = await change_for(store, f"podcasts:\n{text}")
+    check = DeletionCheck(NOW, Policy(max_article_age_days=1000))
+    with pytest.raises(WouldDelete) as raised:
+        await change.apply(await change.plan(), check)
+    assert (raised.value.articles, raised.value.posts) == (0, 2)
 
 
 texts = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp", "Zs"]), max_size=12)

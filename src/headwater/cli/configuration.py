@@ -2,7 +2,8 @@
 
 import json as json_
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from headwater.model import User
 from headwater.operations.configuration import ConfigurationChange
 from headwater.operations.configuration_plan import PlanAction, PlannedChange, Planner
 from headwater.operations.users_and_podcasts import DeletionCheck
+from headwater.store.expiry import ExpiringCounts
 
 commands = typer.Typer()
 _STYLES = {PlanAction.ADDED: "green", PlanAction.CHANGED: "yellow", PlanAction.REMOVED: "red"}
@@ -47,7 +49,7 @@ def apply(
     configured = read_configuration(read_input(file, MAX_BYTES), str(file))
     call = invocation(ctx)
 
-    async def applied(app: App, user: User, *, confirmed: bool) -> list[PlannedChange]:
+    async def applied(app: App, user: User, *, confirmed: bool) -> _Shown:
         now, allowed = app.clock.now(), app.settings.fetch.allow_private_networks
         planner = Planner(user, now, allowed, prune)
         most = app.settings.limits.max_sources_per_user
@@ -55,22 +57,40 @@ def apply(
         plan = await change.plan()
         if not json and not confirmed:
             _show(plan)
-        if not dry_run:
-            check = None if confirmed or yes else DeletionCheck(now, app.policy)
-            await change.apply(plan, check)
-        return plan
+        check = DeletionCheck(now, app.policy)
+        if dry_run:
+            return _Shown(plan, await change.would_delete(plan, check))
+        await change.apply(plan, None if confirmed or yes else check)
+        return _Shown(plan)
 
     try:
-        plan = call.do_for_user(lambda app, user: applied(app, user, confirmed=False), creates=True)
+        shown = call.do_for_user(
+            lambda app, user: applied(app, user, confirmed=False), creates=True
+        )
     except WouldDelete as error:
-        articles = humanize.counted(error.articles, "unprocessed article")
-        posts = humanize.counted(error.posts, "waiting post")
-        output.confirm(f"This deletes {articles} and {posts} at once. Go on?", yes=False)
-        plan = call.do_for_user(lambda app, user: applied(app, user, confirmed=True))
+        deleted = _deleted(ExpiringCounts(error.articles, error.posts))
+        output.confirm(f"This deletes {deleted} at once. Go on?", yes=False)
+        shown = call.do_for_user(lambda app, user: applied(app, user, confirmed=True))
     if json:
-        output.show_json({"applied": not dry_run, "changes": [_json(one) for one in plan]})
+        deletes = {} if shown.would_delete is None else {"wouldDelete": asdict(shown.would_delete)}
+        changes = [_json(one) for one in shown.plan]
+        output.show_json({"applied": not dry_run, "changes": changes} | deletes)
     else:
-        output.note(_summary(plan, dry_run=dry_run))
+        for line in _summary(shown, dry_run=dry_run):
+            output.note(line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A plan and, of a dry run, what it would delete at once (E5)."""
+
+    plan: list[PlannedChange]
+    would_delete: ExpiringCounts | None = None
+
+
+def _deleted(counts: ExpiringCounts) -> str:
+    articles = humanize.counted(counts.articles, "unprocessed article")
+    return f"{articles} and {humanize.counted(counts.posts, 'waiting post')}"
 
 
 def _show(plan: Sequence[PlannedChange]) -> None:
@@ -112,9 +132,13 @@ def _json(planned: PlannedChange) -> dict[str, Any]:
     }
 
 
-def _summary(plan: Sequence[PlannedChange], *, dry_run: bool) -> str:
-    if not plan:
-        return "Nothing to change."
-    counts = Counter(one.action for one in plan)
+def _summary(shown: _Shown, *, dry_run: bool) -> Iterator[str]:
+    """What was done, or would be, in lines."""
+    if not shown.plan:
+        yield "Nothing to change."
+        return
+    counts = Counter(one.action for one in shown.plan)
     parts = ", ".join(f"{counts[one]:,} {one}" for one in PlanAction if counts[one])
-    return f"Nothing was changed (--dry-run): {parts}" if dry_run else f"Applied: {parts}"
+    yield f"Nothing was changed (--dry-run): {parts}" if dry_run else f"Applied: {parts}"
+    if shown.would_delete is not None and shown.would_delete != ExpiringCounts(0, 0):
+        yield f"Applying it deletes {_deleted(shown.would_delete)} at once."

@@ -37,6 +37,7 @@ from headwater.operations.users_and_podcasts import (
 from headwater.source_settings import SETTINGS, SettingValues
 from headwater.store import Session, Store, source_batches
 from headwater.store.audit import describe
+from headwater.store.expiry import ExpiringCounts
 from headwater.store.saved_searches import add_search, change_search, remove_search
 from headwater.store.source_pages import SourceFilter
 from headwater.store.users_and_podcasts import (
@@ -90,6 +91,14 @@ class ConfigurationChange:
         work = partial(self.planner.plan, configured=self.configured)
         return await self.store.database.read(work)
 
+    async def would_delete(
+        self, plan: Sequence[PlannedChange], check: DeletionCheck
+    ) -> ExpiringCounts:
+        """What the age limits of a plan delete at once (E5)."""
+        return await self.store.database.read(
+            lambda session: check.counts(session, self._edited(session, plan))
+        )
+
     async def apply(
         self, plan: Sequence[PlannedChange], check: DeletionCheck | None = None
     ) -> None:
@@ -122,9 +131,10 @@ class ConfigurationChange:
         if self.planner.plan(session, self.configured) != plan:
             raise Outdated(_OUTDATED)
         user, now = self.planner.user, self.clock.now()
+        if check is not None:
+            check.refuse(session, self._edited(session, plan))
         for one in _of(plan, ObjectKind.PODCAST, PlanAction.CHANGED):
-            change = partial(podcast_edited_as, one.values)
-            change_podcast(session, one.id or "", change, check)
+            change_podcast(session, one.id or "", partial(podcast_edited_as, one.values))
         for one in _of(plan, ObjectKind.PODCAST, PlanAction.ADDED):
             podcast = new_podcast(user, one.name, now, one.values)
             insert_or_update_podcast(session, podcast)
@@ -132,6 +142,17 @@ class ConfigurationChange:
         self._write_sources(session, plan, podcast_ids)
         for one in _of(plan, ObjectKind.SEARCH, *PlanAction):
             _write_search(session, one, podcast_ids[one.podcast], now)
+
+    def _edited(
+        self, session: Session, plan: Sequence[PlannedChange]
+    ) -> list[tuple[Podcast, Podcast]]:
+        """The podcasts that a plan changes, before and after; not those that are gone meanwhile."""
+        changes = {one.id: one for one in _of(plan, ObjectKind.PODCAST, PlanAction.CHANGED)}
+        return [
+            (podcast, podcast_edited_as(changes[podcast.id].values, podcast))
+            for podcast in list_podcasts(session, self.planner.user.id)
+            if podcast.id in changes
+        ]
 
     def _write_sources(
         self, session: Session, plan: Sequence[PlannedChange], podcast_ids: dict[str, str]

@@ -1,7 +1,7 @@
 """Users, podcasts and API keys."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -22,7 +22,7 @@ from headwater.rules.policy import Policy
 from headwater.source_settings import SettingValues
 from headwater.store import Session, Store
 from headwater.store.audit import describe
-from headwater.store.expiry import would_delete
+from headwater.store.expiry import ExpiringCounts, would_delete
 from headwater.store.sources import SourceFilter
 
 if TYPE_CHECKING:  # imports cryptography, which few commands need
@@ -115,19 +115,32 @@ def _check_settings(settings: SettingValues) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DeletionCheck:
-    """Refuses a lower age limit that deletes something at once (E5)."""
+    """Counts what a lower age limit deletes at once, and refuses it (E5)."""
 
     now: datetime
     policy: Policy
 
     def __call__(self, session: Session, before: Podcast, after: Podcast) -> None:
         """Raise WouldDelete with the numbers of articles and posts."""
-        ages = [article_age(one.max_article_age_days, self.policy) for one in (before, after)]
-        if ages[1] >= ages[0]:
-            return
-        counts = would_delete(session, before.id, self.now, before=ages[0], after=ages[1])
+        self.refuse(session, [(before, after)])
+
+    def refuse(self, session: Session, changes: Sequence[tuple[Podcast, Podcast]]) -> None:
+        """The same for several podcasts, each before and after, with the numbers of all."""
+        counts = self.counts(session, changes)
         if counts.articles or counts.posts:
             raise WouldDelete(counts.articles, counts.posts)
+
+    def counts(
+        self, session: Session, changes: Sequence[tuple[Podcast, Podcast]]
+    ) -> ExpiringCounts:
+        """What these changes delete at once."""
+        articles = posts = 0
+        for before, after in changes:
+            ages = [article_age(one.max_article_age_days, self.policy) for one in (before, after)]
+            if ages[1] < ages[0]:
+                found = would_delete(session, before.id, self.now, before=ages[0], after=ages[1])
+                articles, posts = articles + found.articles, posts + found.posts
+        return ExpiringCounts(articles, posts)
 
 
 async def edit_podcast(
