@@ -3,8 +3,10 @@
 import re
 from datetime import timedelta
 from html import unescape
+from urllib.parse import parse_qs, urlsplit
 
 from headwater.source_settings import AggregateBy
+from headwater.web.posts_page import PAGE
 from tests.api.stored_data import articles_of, posts_of, source_of
 from tests.store.store_data import a_post_of, newest_articles, newest_posts, with_posts
 from tests.web.conftest import Visited
@@ -179,3 +181,16 @@ async def test_e2_an_article_is_deleted_with_or_without_its_posts(pages_by_each:
     assert await states(pages) == []
     assert len(await newest_posts(pages.app.store, podcast_id="default", limit=10)) == 1
     assert (await pages.send(f"{ARTICLES}/{first}/delete", {"posts": "free"})).status == 404
+
+
+async def test_e2_deleting_an_article_on_a_later_page_returns_to_that_page(pages: Visited):
+    await posts_of(pages, await source_of(pages), *map(str, range(PAGE + 2)))
+    await articles_of(pages)
+    html = await pages.text(f"{ARTICLES}?show=all")
+    [later] = {unescape(url) for url in re.findall(r'href="([^"]+cursor=[^"]+)"', html)}
+    html = await pages.text(later)
+    [action, *_] = re.findall(r'formaction="([^"]+/delete[^"]+)"', html)
+    answer = await pages.send(unescape(action), {"posts": "free"})
+    location = urlsplit(answer.headers["Location"])
+    kept = parse_qs(urlsplit(later).query)
+    assert parse_qs(location.query) | kept == parse_qs(location.query)
