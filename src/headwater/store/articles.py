@@ -105,9 +105,7 @@ def complete(session: Session, rows: Sequence[Row]) -> list[Article]:
     by_article: dict[str, list[str]] = {}
     for article_id, post_id, _ in links:
         by_article.setdefault(article_id, []).append(post_id)
-    sql = "SELECT id, coalesce(label, title), type, url FROM sources WHERE id IN :ids"
-    found = session.fetch(sql, {"ids": {article.source_id for article in articles}})
-    sources = {source.id: source for source in _read_article_source.all(found)}
+    sources = _sources_of(session, articles)
     also_from = stories.also_from_of_articles(session, links)
     followed = _followed(session, articles)
     return [
@@ -120,6 +118,13 @@ def complete(session: Session, rows: Sequence[Row]) -> list[Article]:
         )
         for article in articles
     ]
+
+
+def _sources_of(session: Session, articles: Sequence[Article]) -> dict[str, ArticleSource]:
+    """The sources of articles, by id."""
+    sql = "SELECT id, coalesce(label, title), type, url FROM sources WHERE id IN :ids"
+    found = session.fetch(sql, {"ids": {article.source_id for article in articles}})
+    return {source.id: source for source in _read_article_source.all(found)}
 
 
 def _followed(session: Session, articles: Sequence[Article]) -> set[str]:
@@ -250,7 +255,9 @@ class Articles(Tables):
             created += len(new)
             linked += posts
             shown += new[: _MAX_PLANNED - len(shown)]
-        return Plan(created, linked, tuple(shown))
+        sources = await self.database.read(lambda s: _sources_of(s, shown))
+        articles = [replace(one, source=sources.get(one.source_id)) for one in shown]
+        return Plan(created, linked, tuple(articles))
 
     async def each(self, podcast_id: str, ids: Sequence[str]) -> AsyncIterator[Article]:
         """Those of these articles that exist, in this order; few are in memory at a time."""
