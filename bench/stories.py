@@ -1,8 +1,9 @@
 """Grouping posts into stories with a million posts in the window (I1).
 
-    python -m bench.stories [POSTS]
+    python -m bench.stories [POSTS] [SOURCES]
 
-Prints the CPU time per new post, with and without the other posts, and the size of their marks.
+Prints the CPU time per new post, with and without the other posts, and the size of their marks;
+then the same for templated feeds: 20 posts of each of 200 SOURCES with almost the same text.
 The marks of the other posts are random numbers in the range of real ones: generating a million
 texts would take an hour. SQLite only; the database is in a temporary folder.
 """
@@ -19,12 +20,14 @@ from tempfile import TemporaryDirectory
 
 from tests.story_texts import TextGenerator
 
+from bench import feeds
 from headwater.clock import SystemClock
+from headwater.fetch.feed.feed_document import read_feed
 from headwater.model import Post, Source, SourceType
 from headwater.rules.admission import content_hash, numbered, timed_id
 from headwater.rules.stories import marks_of
 from headwater.store import Session, Store, open_database
-from headwater.store.stories import group
+from headwater.store.story_grouping import group
 
 _NOW = datetime(2026, 2, 17, 12, tzinfo=UTC)
 _NEW, _BATCH, _WORDS = 1000, 100, 150
@@ -36,24 +39,25 @@ _FILL = """
 """
 
 
-async def _run(count: int) -> None:
+async def _run(count: int, feeds_count: int) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "stories.db"
         async with Store(open_database(f"sqlite:///{path}"), SystemClock()) as store:
             await store.prepare()
-            sources = [_source(number) for number in range(20)]
+            sources = [_source(number) for number in range(max(20, feeds_count))]
             await store.sources.add_many(sources)
             texts = TextGenerator(1)
             print(f"sketch: {_sketch_cost(texts):.0f} µs a post")
             first = count + 1
-            await _measure(store, "in an empty window", _posts(texts, sources, first))
+            await _measure(store, "in an empty window", _posts(texts, sources[:20], first))
             size = await _size(store)
             scope = marks_of("default", "", "", texts.text(60)).text[0] >> 32 << 32
             params = {"marks": _MARKS * count, "scope": scope}
             await store.database.execute(_FILL, params)
             grown = await _size(store) - size
             print(f"marks of {count:,} posts: {grown / 1e6:,.0f} MB, {grown / count:,.0f} B a post")
-            await _measure(store, "beside them", _posts(texts, sources, first + _NEW))
+            await _measure(store, "beside them", _posts(texts, sources[:20], first + _NEW))
+            await _measure(store, "templated", _templated(sources[:feeds_count], first + 2 * _NEW))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory: {memory:,.0f} MB")
 
@@ -83,21 +87,34 @@ def _posts(texts: TextGenerator, sources: list[Source], first: int) -> list[Post
     for number in range(_NEW):
         copied = number % 5 == 4
         text = texts.edited(posts[-1].body, 0.1) if copied else texts.text(_WORDS)
-        source = sources[number % len(sources)]
-        digest = content_hash(text)
-        post = Post(
-            id=timed_id(_NOW, source.id, digest),
-            source_id=source.id,
-            title="Title",
-            body=text,
-            url=f"{source.url}/{first + number}",
-            published_at=_NOW,
-            author=None,
-            content_hash=digest,
-            created_at=_NOW,
-        )
-        posts.append(replace(numbered(post, first + number), seq=first + number))
+        posts.append(_post(sources[number % len(sources)], text, first + number))
     return posts
+
+
+def _templated(sources: list[Source], first: int) -> list[Post]:
+    """The posts of feeds whose entries differ in a number and a name only."""
+    found = (
+        (source, entry.body)
+        for index, source in enumerate(sources)
+        for entry in read_feed(feeds.document(index, 0, _NOW), url=source.url)
+    )
+    return [_post(source, text, first + n) for n, (source, text) in enumerate(found)]
+
+
+def _post(source: Source, text: str, seq: int) -> Post:
+    digest = content_hash(text)
+    post = Post(
+        id=timed_id(_NOW, source.id, digest),
+        source_id=source.id,
+        title="Title",
+        body=text,
+        url=f"{source.url}/{seq}",
+        published_at=_NOW,
+        author=None,
+        content_hash=digest,
+        created_at=_NOW,
+    )
+    return replace(numbered(post, seq), seq=seq)
 
 
 async def _measure(store: Store, where: str, posts: list[Post]) -> None:
@@ -123,9 +140,10 @@ async def _measure(store: Store, where: str, posts: list[Post]) -> None:
     stories = (await store.database.fetch(found, {"first": posts[0].seq}))[0][0]
     print(
         f"{where}: {spent / len(posts) * 1e6:.0f} µs CPU a post, longest batch of {_BATCH}: "
-        f"{longest * 1000:.0f} ms, {stories} stories of {len(posts) // 5}"
+        f"{longest * 1000:.0f} ms, {stories} stories of {len(posts)} posts"
     )
 
 
 if __name__ == "__main__":
-    asyncio.run(_run(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
+    given = [int(each) for each in sys.argv[1:]]
+    asyncio.run(_run(*(given + [1_000_000, 200][len(given) :])))

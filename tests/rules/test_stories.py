@@ -8,6 +8,7 @@ import pytest
 from headwater.rules.stories import (
     MARKS_IN_COMMON,
     WINDOW,
+    ComparedText,
     StoryPost,
     best_match,
     canonical_link,
@@ -27,7 +28,7 @@ def a_story_post(seq: int, text: str = TEXT, **changes: Any) -> StoryPost:
         "id": f"post {seq}",
         "source_id": f"source {seq}",
         "at": NOW,
-        "text": text,
+        "text": ComparedText.of(text),
     }
     return StoryPost(seq=seq, **(fields | changes))
 

@@ -12,7 +12,7 @@ from headwater.engine.followers import STORIES, Followers, handle_batch
 from headwater.errors import NotFound
 from headwater.model import Article, Podcast, Post, Source
 from headwater.rules.digest import articles_from
-from headwater.rules.stories import WINDOW
+from headwater.rules.stories import WINDOW, ComparedText
 from headwater.store import Store
 from headwater.store.aggregation import Aggregation
 from headwater.store.content_filter import ContentFilter
@@ -32,6 +32,7 @@ from tests.store.store_data import (
 from tests.story_texts import TextGenerator
 
 TEXT = TextGenerator(1).text(120)
+REPORT = "The river rose by {0} cm over night, says the gauge. " * 9
 ONCE = ContentFilter(story_once=True)
 
 
@@ -135,6 +136,28 @@ async def test_i1_posts_of_one_source_and_of_other_podcasts_stay_apart(store: St
     await with_posts(store, foreign, post_of(foreign, TEXT))
     await grouped(store)
     assert await rows(store, "SELECT count(*) FROM posts WHERE story_id IS NOT NULL") == [(0,)]
+
+
+async def test_i1_each_text_of_a_batch_is_prepared_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    prepared: list[str] = []
+    prepare = ComparedText.of
+
+    def noted(text: str) -> ComparedText:
+        prepared.append(text)
+        return prepare(text)
+
+    monkeypatch.setattr(ComparedText, "of", noted)
+    for _ in range(2):
+        prepared.clear()
+        for source in [await stored(store) for _ in range(5)]:
+            reports = [f"{source.id} reports: " + REPORT.format(n) for n in range(10)]
+            new = [post_of(source, r, url=f"{source.url}/{n}") for n, r in enumerate(reports)]
+            await with_posts(store, source, *new)
+        posts = await grouped(store)
+        assert {post.body for post in posts[-50:]} <= set(prepared)
+        assert len(prepared) == len(set(prepared))
 
 
 async def test_i1_the_same_link_makes_a_story(store: Store):

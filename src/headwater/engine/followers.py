@@ -7,7 +7,7 @@ from headwater.clock import Clock
 from headwater.errors import DatabaseUnavailable
 from headwater.logs import get_logger
 from headwater.rules.stories import WINDOW
-from headwater.store import Store, stories
+from headwater.store import Store
 from headwater.store.followers import (
     POSTS_PER_BATCH,
     Follower,
@@ -17,9 +17,10 @@ from headwater.store.followers import (
     skip_next,
 )
 from headwater.store.search_followers import search_follower
+from headwater.store.story_grouping import group
 
 log = get_logger()
-STORIES = Follower("stories", stories.group, read=partial(recent_posts, window=WINDOW))  # I1
+STORIES = Follower("stories", group, read=partial(recent_posts, window=WINDOW))  # I1
 FOLLOW_SECONDS = 1.0  # between checks for new posts
 _PAUSE_SECONDS = 0.05  # between batches, so that polls and requests go first
 

@@ -7,9 +7,11 @@ then are their texts compared.
 
 import re
 import zlib
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import compress
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from headwater.rules.admission import timed_id
@@ -47,6 +49,24 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedText:
+    """The beginning of a text, prepared for any number of comparisons.
+
+    Phrases are hashes in an array: a batch of posts has hundreds of thousands of them.
+    """
+
+    words: int
+    phrases: "array[int]"  # all runs of so many words, in order
+
+    @classmethod
+    def of(cls, text: str) -> "ComparedText":
+        """Prepare the beginning of a text."""
+        words = _words(text[:COMPARED_CHARACTERS])
+        runs = zip(*(words[n:] for n in range(_PHRASE_WORDS)), strict=False)
+        return cls(len(words), array("q", map(hash, runs)))
+
+
+@dataclass(frozen=True, slots=True)
 class StoryPost:
     """What is compared of a post."""
 
@@ -54,7 +74,7 @@ class StoryPost:
     id: str
     source_id: str
     at: datetime  # published, else stored
-    text: str  # its beginning
+    text: ComparedText
     story_id: str | None = None
 
 
@@ -104,28 +124,37 @@ def _names(fragment: str) -> list[str]:
     return [part.partition("=")[0] for part in fragment.split("&")]
 
 
+def is_within_window(at: datetime, other: datetime) -> bool:
+    """Whether posts of these times can be of one story."""
+    return abs(at - other) <= WINDOW
+
+
 def best_match(
-    post: StoryPost, same_link: Sequence[StoryPost], similar: Iterable[StoryPost]
+    post: StoryPost,
+    same_link: Sequence[StoryPost],
+    similar: Iterable[StoryPost],
 ) -> StoryPost | None:
     """The earlier post of the same story that is most like this one, if there is one (I1).
 
     `same_link` are all earlier posts with its link, `similar` those with marks in common.
     """
-    same_link = [other for other in same_link if _is_within_window(post, other)]
+    same_link = [other for other in same_link if is_within_window(post.at, other.at)]
     sources = [other.source_id for other in same_link]
     # a link that one source gave to several posts identifies none of them: texts decide
     is_unique = len({post.source_id, *sources}) == len(sources) + 1
     if same_link and is_unique:
         return min(same_link, key=lambda other: other.seq)
-    linked = {other.seq for other in same_link}
-    candidates = {
+    candidates = {other.seq: other for other in same_link} | {
         other.seq: other
-        for other in (*same_link, *similar)
-        if _is_within_window(post, other)
-        and (other.source_id != post.source_id or other.seq in linked)
+        for other in similar
+        if is_within_window(post.at, other.at) and other.source_id != post.source_id
     }
-    shares = ((_similarity(post.text, other.text), other) for other in candidates.values())
-    found = [(share, -other.seq, other) for share, other in shares if share is not None]
+    shares = _similarities(post.text, [other.text for other in candidates.values()])
+    found = [
+        (share, -other.seq, other)
+        for share, other in zip(shares, candidates.values(), strict=True)
+        if share is not None
+    ]
     return max(found, key=lambda each: each[:2])[2] if found else None
 
 
@@ -134,38 +163,44 @@ def story_id(first: StoryPost) -> str:
     return timed_id(first.at, "story", first.id)
 
 
-def _is_within_window(post: StoryPost, other: StoryPost) -> bool:
-    return abs(post.at - other.at) <= WINDOW
-
-
-def _similarity(text: str, other: str) -> float | None:
+def _similarities(text: ComparedText, others: Sequence[ComparedText]) -> list[float | None]:
     """The share of the shorter text that both have; None: they are not copies."""
-    one, two = _words(text), _words(other)
-    if min(len(one), len(two)) < _MIN_WORDS:
+    phrases = frozenset(text.phrases)
+    return [_similarity(text, phrases, other) for other in others]
+
+
+def _similarity(text: ComparedText, phrases: frozenset[int], other: ComparedText) -> float | None:
+    if min(text.words, other.words) < _MIN_WORDS:
         return None
-    common = set(_phrases(one, _PHRASE_WORDS)) & set(_phrases(two, _PHRASE_WORDS))
+    found = bytes(map(phrases.__contains__, other.phrases))
+    common = set(compress(other.phrases, found))
     if not common:
         return None
-    shares = []
-    for words in (one, two):
-        covered = _covered(words, common)
-        if sum(covered[:_FIRST_WORDS]) < _MIN_FIRST_SHARE * _FIRST_WORDS:
-            return None
-        shares.append((len(words), sum(covered) / len(words)))
-    share = min(shares)[1]
-    return share if share >= _MIN_SHARE else None
+    covered = [
+        _covered(other.words, found),
+        _covered(text.words, bytes(map(common.__contains__, text.phrases))),
+    ]
+    shorter = min(covered, key=len)
+    share = sum(shorter) / len(shorter)
+    if share < _MIN_SHARE or not all(map(_begins_alike, covered)):
+        return None
+    return share
 
 
-def _covered(words: Sequence[str], common: set[str]) -> list[bool]:
-    """Which words are in a phrase that both texts have.
+def _begins_alike(covered: bytes) -> bool:
+    return sum(covered[:_FIRST_WORDS]) >= _MIN_FIRST_SHARE * _FIRST_WORDS
+
+
+def _covered(words: int, found: bytes) -> bytes:
+    """For each word 1 if it is in a phrase that both texts have, else 0; `found` are phrases.
 
     Words are counted rather than phrases: one changed word alters four phrases.
     """
-    covered = [False] * len(words)
-    for index, phrase in enumerate(_phrases(words, _PHRASE_WORDS)):
-        if phrase in common:
-            covered[index : index + _PHRASE_WORDS] = [True] * _PHRASE_WORDS
-    return covered
+    begun = int.from_bytes(found, "little")  # one byte per word: a phrase is four shifts
+    covered = begun
+    for word in range(1, _PHRASE_WORDS):
+        covered |= begun << 8 * word
+    return covered.to_bytes(words, "little")
 
 
 def _words(text: str) -> list[str]:

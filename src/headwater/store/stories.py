@@ -1,58 +1,19 @@
-"""Stories: posts of a podcast that report the same in the same words share a `story_id` (I1-I3).
+"""Stories in lists and articles, and their undo (I2, I3); `story_grouping.py` finds them."""
 
-A follower writes the marks of every post to `story_marks` and looks up earlier posts with the same
-ones. A post whose story was undone by hand has no marks any more: nothing is grouped with it again.
-Marks are not part of backups: a restored post is not compared with later ones.
-"""
-
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
 from headwater.errors import NotFound
 from headwater.model import AlsoFrom, ArticleSource, Post
-from headwater.rules.stories import (
-    COMPARED_CHARACTERS,
-    MARKS_IN_COMMON,
-    WINDOW,
-    Marks,
-    StoryPost,
-    best_match,
-    marks_of,
-    story_id,
-)
+from headwater.rules.stories import WINDOW
 from headwater.store.database import Row, Session, Tables, writes
 from headwater.store.row_mapping import from_ms, row_reader, to_ms
 from headwater.store.sequence_numbers import mark_changed
 
-_POSTS_PER_MARK = 100  # the newest with a mark; more have it if it is part of boilerplate
-_COMPARED_POSTS = 20  # with which one post is compared
 _MARKS_PER_POST = 17
 _COPIES_PER_BATCH = 1000
 MAX_ALSO_FROM = 50  # other posts of a story that are listed
-# Earlier posts by mark. One index range per mark: the LIMIT is inside of the loop.
-_CANDIDATES = {
-    "sqlite": f"""SELECT w.seq, w.is_link, found.value, count(*) FROM
-        (SELECT each.value ->> 0 AS seq, each.value ->> 1 AS mark, each.value ->> 2 AS is_link
-            FROM json_each(:wanted) AS each) AS w
-        CROSS JOIN json_each((SELECT json_group_array(seq) FROM (SELECT seq FROM story_marks m
-            WHERE m.mark = w.mark AND m.seq < w.seq
-            ORDER BY m.seq DESC LIMIT {_POSTS_PER_MARK}))) AS found
-        GROUP BY w.seq, w.is_link, found.value
-        HAVING w.is_link = 1 OR count(*) >= {MARKS_IN_COMMON}""",
-    "postgres": f"""SELECT w.seq, w.is_link, found.seq, count(*) FROM
-        unnest(CAST(:seqs AS BIGINT[]), CAST(:marks AS BIGINT[]), CAST(:links AS INTEGER[]))
-            AS w (seq, mark, is_link)
-        CROSS JOIN LATERAL (SELECT m.seq FROM story_marks m
-            WHERE m.mark = w.mark AND m.seq < w.seq
-            ORDER BY m.seq DESC LIMIT {_POSTS_PER_MARK}) AS found
-        GROUP BY w.seq, w.is_link, found.seq
-        HAVING w.is_link = 1 OR count(*) >= {MARKS_IN_COMMON}""",
-}
-_COMPARED = f"""SELECT seq, id, source_id, coalesce(published_at, created_at),
-        substr(body, 1, {COMPARED_CHARACTERS}), story_id, podcast_id
-    FROM posts WHERE seq IN :seqs"""
 # The post that represents a story has the fullest text, or is the earliest of those (I2). One that
 # a filter hides represents none (B2).
 _RANK = """(coalesce(length({0}.page_text), length({0}.body)),
@@ -81,110 +42,7 @@ _ARTICLE_ONCE = f"""NOT EXISTS (SELECT 1 FROM post_articles own
 _read_source = row_reader(ArticleSource, "sources")
 
 
-@dataclass(slots=True)
-class _Candidates:
-    """The numbers of earlier posts that may report the same story as a post."""
-
-    same_link: list[int] = field(default_factory=list)
-    similar: list[tuple[int, int]] = field(default_factory=list)  # marks in common, number
-
-    @property
-    def seqs(self) -> list[int]:
-        most = sorted(self.similar, reverse=True)[:_COMPARED_POSTS]
-        return self.same_link + [seq for _, seq in most]
-
-
-def group(session: Session, posts: Sequence[Post]) -> None:
-    """Write the marks of new posts, and give those that are copies a story (I1)."""
-    sql = "SELECT id, podcast_id, url FROM sources WHERE id IN :ids"
-    rows = session.fetch(sql, {"ids": {post.source_id for post in posts}})
-    sources = {source: (podcast, url) for source, podcast, url in rows}
-    posts = [post for post in posts if post.source_id in sources and post.seq is not None]
-    marks = {post.seq: marks_of(*_scope(post, sources), post.body) for post in posts if post.seq}
-    _add_marks(session, marks)
-    found = _find_candidates(session, marks)
-    if not found:
-        return
-    known = _compared(session, {*found, *(seq for each in found.values() for seq in each.seqs)})
-    changed = dict[str, str]()  # story by post
-    for seq in sorted(found):
-        if seq in known:
-            changed |= _assign(known, seq, found[seq])
-    _store(session, changed)
-
-
-def _scope(post: Post, sources: Mapping[str, tuple[str, str]]) -> tuple[str, str, str]:
-    podcast_id, source_url = sources[post.source_id]
-    return podcast_id, post.url, source_url
-
-
-def _add_marks(session: Session, marks: Mapping[int, Marks]) -> None:
-    rows = [
-        {"mark": mark, "seq": seq}
-        for seq, each in marks.items()
-        for mark in {*each.text, *([] if each.link is None else [each.link])}
-    ]
-    session.insert_rows("story_marks", rows, "ON CONFLICT DO NOTHING")
-
-
-def _find_candidates(session: Session, marks: Mapping[int, Marks]) -> dict[int, _Candidates]:
-    """Earlier posts with the same link, or with several marks in common, by number."""
-    wanted = [(seq, mark, 0) for seq, each in marks.items() for mark in each.text]
-    wanted += [(seq, each.link, 1) for seq, each in marks.items() if each.link is not None]
-    if not wanted:
-        return {}
-    params: dict[str, object] = {"wanted": json.dumps(wanted)}
-    if session.kind == "postgres":
-        params = dict(
-            zip(("seqs", "marks", "links"), map(list, zip(*wanted, strict=True)), strict=True)
-        )
-    found: dict[int, _Candidates] = {}
-    for seq, is_link, other, count in session.fetch_unprepared(_CANDIDATES[session.kind], params):
-        if is_link:
-            found.setdefault(seq, _Candidates()).same_link.append(other)
-        else:
-            found.setdefault(seq, _Candidates()).similar.append((count, other))
-    return found
-
-
-def _compared(session: Session, seqs: Iterable[int]) -> dict[int, tuple[StoryPost, str]]:
-    """Posts with the beginning of their text, and their podcast, by number."""
-    rows = session.fetch(_COMPARED, {"seqs": list(seqs)})
-    return {
-        seq: (StoryPost(seq, id_, source, from_ms(at), text, story), podcast)
-        for seq, id_, source, at, text, story, podcast in rows
-    }
-
-
-def _assign(
-    known: dict[int, tuple[StoryPost, str]], seq: int, candidates: _Candidates
-) -> dict[str, str]:
-    """The story of each post that changes it; `known` is updated."""
-    post, podcast_id = known[seq]
-
-    def those(seqs: Iterable[int]) -> list[StoryPost]:
-        # the hash of another podcast may be the same
-        found = (known[other] for other in seqs if other in known)
-        return [other for other, podcast in found if podcast == podcast_id]
-
-    match = best_match(post, those(candidates.same_link), those(candidates.seqs))
-    if match is None:
-        return {}
-    story = match.story_id or story_id(match)
-    members = [each for each in (match, post) if each.story_id != story]
-    for each in members:
-        known[each.seq] = replace(each, story_id=story), podcast_id
-    return {each.id: story for each in members}
-
-
-def _store(session: Session, changed: Mapping[str, str]) -> None:
-    """Store the stories of posts; these, and the articles of the stories, count as changed (V1)."""
-    session.update_rows("posts", [{"id": i, "story_id": changed[i]} for i in sorted(changed)])
-    mark_changed(session, "posts", list(changed))
-    mark_changed(session, "articles", _articles_of(session, changed.values()))
-
-
-def _articles_of(session: Session, stories: Iterable[str]) -> list[str]:
+def articles_of(session: Session, stories: Iterable[str]) -> list[str]:
     """The articles that were made of posts of these stories."""
     sql = """SELECT DISTINCT l.article_id FROM posts p JOIN post_articles l ON l.post_id = p.id
         WHERE p.story_id IN :stories AND NOT l.is_copy ORDER BY l.article_id"""
@@ -260,7 +118,7 @@ def _undo(session: Session, podcast_id: str, post_id: str) -> bool:
     if story is None:
         return False
     session.execute("DELETE FROM story_marks WHERE seq = :seq", {"seq": seq})
-    articles = _articles_of(session, [story])
+    articles = articles_of(session, [story])
     sql = "SELECT id FROM posts WHERE story_id = :story AND id <> :id ORDER BY id FOR UPDATE"
     others = [row[0] for row in session.fetch(sql, {"story": story, "id": post_id})]
     left = [post_id, *(others if len(others) == 1 else ())]  # one post is no story

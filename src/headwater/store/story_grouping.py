@@ -1,0 +1,217 @@
+"""Groups posts: those of a podcast that report the same in the same words share a `story_id` (I1).
+
+A follower writes the marks of every post to `story_marks` and looks up earlier posts with the same
+ones. A post whose story was undone by hand has no marks any more: nothing is grouped with it again.
+Marks are not part of backups: a restored post is not compared with later ones.
+
+Feeds that are written from a template have hundreds of posts with the same marks. Whatever is read
+or prepared of a post, that is done once per batch, and a post is compared with a few others only.
+"""
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import chain, islice
+
+from headwater.model import Post
+from headwater.rules.stories import (
+    COMPARED_CHARACTERS,
+    MARKS_IN_COMMON,
+    ComparedText,
+    Marks,
+    StoryPost,
+    best_match,
+    is_within_window,
+    marks_of,
+    story_id,
+)
+from headwater.store.database import Session
+from headwater.store.row_mapping import from_ms
+from headwater.store.sequence_numbers import mark_changed
+from headwater.store.stories import articles_of
+
+_POSTS_PER_MARK = 50  # the newest with a mark; more have it if it is part of boilerplate
+_COMPARED_POSTS = 8  # with which one post is compared by text
+# Earlier posts by mark. One index range per mark: the LIMIT is inside of the loop.
+_EARLIER = {
+    "sqlite": f"""SELECT w.value, (SELECT json_group_array(seq) FROM (SELECT seq FROM story_marks m
+            WHERE m.mark = w.value AND m.seq < :first ORDER BY m.seq DESC LIMIT {_POSTS_PER_MARK}))
+        FROM json_each(:marks) AS w""",
+    "postgres": f"""SELECT w.mark, ARRAY(SELECT m.seq FROM story_marks m
+            WHERE m.mark = w.mark AND m.seq < :first ORDER BY m.seq DESC LIMIT {_POSTS_PER_MARK})
+        FROM unnest(CAST(:marks AS BIGINT[])) AS w (mark)""",
+}
+_PLACES = """SELECT seq, id, source_id, podcast_id, coalesce(published_at, created_at), story_id
+    FROM posts WHERE seq IN :seqs"""
+_TEXTS = f"SELECT seq, substr(body, 1, {COMPARED_CHARACTERS}) FROM posts WHERE seq IN :seqs"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What decides whether a post is compared by text."""
+
+    id: str
+    source_id: str
+    podcast_id: str
+    at: datetime
+    story_id: str | None
+
+    def is_near(self, other: "_Place") -> bool:
+        # the hash of another podcast may be the same
+        return self.podcast_id == other.podcast_id and is_within_window(self.at, other.at)
+
+
+@dataclass(slots=True)
+class _Candidates:
+    """The numbers of earlier posts that may report the same story as a post."""
+
+    same_link: list[int] = field(default_factory=list)
+    similar: list[int] = field(default_factory=list)  # most marks in common first, then newest
+
+    @property
+    def seqs(self) -> list[int]:
+        return self.same_link + self.similar
+
+
+def group(session: Session, posts: Sequence[Post]) -> None:
+    """Write the marks of new posts, and give those that are copies a story (I1)."""
+    sql = "SELECT id, podcast_id, url FROM sources WHERE id IN :ids"
+    rows = session.fetch(sql, {"ids": {post.source_id for post in posts}})
+    sources = {source: (podcast, url) for source, podcast, url in rows}
+    posts = [post for post in posts if post.source_id in sources and post.seq is not None]
+    marks = {post.seq: marks_of(*_scope(post, sources), post.body) for post in posts if post.seq}
+    found = _find_candidates(session, marks)
+    _add_marks(session, marks)
+    if found:
+        bodies = {post.seq: post.body for post in posts if post.seq is not None}
+        _store(session, _Batch(session, found, bodies).stories())
+
+
+def _scope(post: Post, sources: Mapping[str, tuple[str, str]]) -> tuple[str, str, str]:
+    podcast_id, source_url = sources[post.source_id]
+    return podcast_id, post.url, source_url
+
+
+def _all_marks(marks: Marks) -> set[int]:
+    return {*marks.text, *(() if marks.link is None else (marks.link,))}
+
+
+def _add_marks(session: Session, marks: Mapping[int, Marks]) -> None:
+    rows = [{"mark": mark, "seq": seq} for seq, own in marks.items() for mark in _all_marks(own)]
+    session.insert_rows("story_marks", rows, "ON CONFLICT DO NOTHING")
+
+
+def _find_candidates(session: Session, marks: Mapping[int, Marks]) -> dict[int, _Candidates]:
+    """Earlier posts with the same link, or with several marks in common, by number."""
+    earlier = _earlier_posts(session, marks)
+    found: dict[int, _Candidates] = {}
+    for seq, own in sorted(marks.items()):
+        with_marks = (earlier.get(mark, ()) for mark in own.text)
+        counts = Counter(chain.from_iterable(with_marks))
+        similar = [(n, other) for other, n in counts.items() if n >= MARKS_IN_COMMON]
+        same_link = earlier.get(own.link, ()) if own.link is not None else ()
+        if similar or same_link:
+            most = [other for _, other in sorted(similar, reverse=True)]
+            found[seq] = _Candidates(list(same_link), most)
+        for mark in _all_marks(own):
+            earlier.setdefault(mark, deque(maxlen=_POSTS_PER_MARK)).append(seq)
+    return found
+
+
+def _earlier_posts(session: Session, marks: Mapping[int, Marks]) -> dict[int, deque[int]]:
+    """The newest posts before this batch with each of its marks, newest last."""
+    wanted = {mark for own in marks.values() for mark in _all_marks(own)}
+    if not wanted:
+        return {}
+    is_sqlite = session.kind == "sqlite"
+    params = {"marks": json.dumps(list(wanted)) if is_sqlite else list(wanted), "first": min(marks)}
+    rows = session.fetch_unprepared(_EARLIER[session.kind], params)
+    return {
+        mark: deque(reversed(json.loads(seqs) if is_sqlite else seqs), _POSTS_PER_MARK)
+        for mark, seqs in rows
+        if seqs not in ("[]", [])
+    }
+
+
+class _Batch:
+    """The posts of a batch and their candidates, each of them read and prepared once."""
+
+    def __init__(
+        self, session: Session, found: Mapping[int, _Candidates], bodies: Mapping[int, str]
+    ) -> None:
+        self._places = _places(
+            session, {*found, *(s for each in found.values() for s in each.seqs)}
+        )
+        self._found = {
+            seq: self._chosen(seq, candidates)
+            for seq, candidates in sorted(found.items())
+            if seq in self._places  # else it was deleted
+        }
+        compared = {*self._found, *(s for each in self._found.values() for s in each.seqs)}
+        self._texts = _prepared(session, compared, bodies)
+
+    def stories(self) -> dict[str, str]:
+        """The story of each post that changes it."""
+        changed: dict[str, str] = {}
+        for seq, candidates in self._found.items():
+            changed |= self._assign(seq, candidates)
+        return changed
+
+    def _chosen(self, seq: int, candidates: _Candidates) -> _Candidates:
+        """Those that can be of the same story; by text, the first few of other sources."""
+        own, known = self._places[seq], self._places
+        same_link = (each for each in candidates.same_link if each in known)
+        similar = (
+            each
+            for each in candidates.similar
+            if each in known and known[each].source_id != own.source_id and known[each].is_near(own)
+        )
+        return _Candidates(
+            [each for each in same_link if known[each].is_near(own)],
+            list(islice(similar, _COMPARED_POSTS)),
+        )
+
+    def _assign(self, seq: int, candidates: _Candidates) -> dict[str, str]:
+        post = self._post(seq)
+        match = best_match(
+            post,
+            [self._post(other) for other in candidates.same_link],
+            [self._post(other) for other in candidates.similar],
+        )
+        if match is None:
+            return {}
+        story = match.story_id or story_id(match)
+        members = [each for each in (match, post) if each.story_id != story]
+        for each in members:
+            self._places[each.seq] = replace(self._places[each.seq], story_id=story)
+        return {each.id: story for each in members}
+
+    def _post(self, seq: int) -> StoryPost:
+        place, text = self._places[seq], self._texts[seq]
+        return StoryPost(seq, place.id, place.source_id, place.at, text, place.story_id)
+
+
+def _places(session: Session, seqs: Iterable[int]) -> dict[int, _Place]:
+    return {
+        seq: _Place(id_, source, podcast, from_ms(at), story)
+        for seq, id_, source, podcast, at, story in session.fetch(_PLACES, {"seqs": list(seqs)})
+    }
+
+
+def _prepared(
+    session: Session, seqs: Iterable[int], bodies: Mapping[int, str]
+) -> dict[int, ComparedText]:
+    """The texts of posts by number; those of the batch are read already."""
+    wanted = set(seqs)
+    rows = session.fetch(_TEXTS, {"seqs": [seq for seq in wanted if seq not in bodies]})
+    prepared = {seq: ComparedText.of(text) for seq, text in rows}
+    return prepared | {seq: ComparedText.of(bodies[seq]) for seq in wanted if seq in bodies}
+
+
+def _store(session: Session, changed: Mapping[str, str]) -> None:
+    """Store the stories of posts; these, and the articles of the stories, count as changed (V1)."""
+    session.update_rows("posts", [{"id": i, "story_id": changed[i]} for i in sorted(changed)])
+    mark_changed(session, "posts", list(changed))
+    mark_changed(session, "articles", articles_of(session, changed.values()))
