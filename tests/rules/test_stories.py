@@ -133,6 +133,16 @@ def test_i1_two_posts_of_one_source_are_not_grouped_by_text_alone():
     assert best_match(post, [other], [other]) == other  # also by link
 
 
+def test_i1_a_text_alone_does_not_lead_to_a_story_with_a_post_of_the_same_source():
+    other, second = a_story_post(1, story_id="story"), a_story_post(2, OTHER, story_id="other")
+    post = a_story_post(3)
+    assert best_match(post, [], [other], {"story"}) is None
+    assert best_match(post, [], [other], {"other"}) == other
+    assert best_match(post, [other], [other], {"story"}) == other  # also by link
+    edited = a_story_post(4, TextGenerator(7).edited(TEXT, 0.1), story_id="third")
+    assert best_match(post, [], [other, second, edited], {"story"}) == edited
+
+
 def test_i1_a_link_that_a_source_gives_to_several_posts_identifies_none():
     live = [a_story_post(1, TEXT), a_story_post(2, OTHER, source_id="source 1")]
     post = a_story_post(3, TextGenerator(3).text(120))

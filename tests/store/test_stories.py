@@ -1,5 +1,6 @@
 """Posts are grouped into stories, on both databases (I1-I3)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -138,6 +139,30 @@ async def test_i1_posts_of_one_source_and_of_other_podcasts_stay_apart(store: St
     assert await rows(store, "SELECT count(*) FROM posts WHERE story_id IS NOT NULL") == [(0,)]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_i1_posts_of_one_source_do_not_meet_in_a_story_through_others(
+    store: Store, at_once: bool
+):
+    one, two, three = [await stored(store) for _ in range(3)]
+    copies = [(one, ""), (two, " More."), (one, " More. Or less."), (three, " More. Or less. Or.")]
+    for source, end in copies:
+        await with_posts(store, source, post_of(source, f"{TEXT}{end}"))
+        if not at_once:
+            await grouped(store)
+    first, second, again, third = await grouped(store)
+    assert first.story_id == second.story_id == third.story_id is not None
+    assert again.story_id is None
+
+
+async def test_i1_a_link_adds_another_post_of_a_source_to_a_story(store: Store):
+    one, two = await stored(store), await stored(store)
+    url = "https://example.org/a"
+    await with_posts(store, one, post_of(one, TEXT))
+    await with_posts(store, two, post_of(two, f"{TEXT} More.", url=url))
+    await with_posts(store, one, post_of(one, "Short.", url=url))
+    assert len({post.story_id for post in await grouped(store)}) == 1
+
+
 async def test_i1_each_text_of_a_batch_is_prepared_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
@@ -158,6 +183,9 @@ async def test_i1_each_text_of_a_batch_is_prepared_once(
         posts = await grouped(store)
         assert {post.body for post in posts[-50:]} <= set(prepared)
         assert len(prepared) == len(set(prepared))
+    stories = Counter((post.story_id, post.source_id) for post in posts if post.story_id)
+    assert set(stories.values()) == {1}  # a source has one post in each
+    assert len(stories) > 50
 
 
 async def test_i1_the_same_link_makes_a_story(store: Store):

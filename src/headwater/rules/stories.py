@@ -8,7 +8,7 @@ then are their texts compared.
 import re
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import compress
@@ -133,10 +133,12 @@ def best_match(
     post: StoryPost,
     same_link: Sequence[StoryPost],
     similar: Iterable[StoryPost],
+    taken: Collection[str] = (),
 ) -> StoryPost | None:
     """The earlier post of the same story that is most like this one, if there is one (I1).
 
-    `same_link` are all earlier posts with its link, `similar` those with marks in common.
+    `same_link` are all earlier posts with its link, `similar` those with marks in common. `taken`
+    are stories that have a post of its source: only a link can add another one to them.
     """
     same_link = [other for other in same_link if is_within_window(post.at, other.at)]
     sources = [other.source_id for other in same_link]
@@ -147,7 +149,9 @@ def best_match(
     candidates = {other.seq: other for other in same_link} | {
         other.seq: other
         for other in similar
-        if is_within_window(post.at, other.at) and other.source_id != post.source_id
+        if is_within_window(post.at, other.at)
+        and other.source_id != post.source_id
+        and other.story_id not in taken
     }
     shares = _similarities(post.text, [other.text for other in candidates.values()])
     found = [

@@ -45,7 +45,7 @@ _read_source = row_reader(ArticleSource, "sources")
 def articles_of(session: Session, stories: Iterable[str]) -> list[str]:
     """The articles that were made of posts of these stories."""
     sql = """SELECT DISTINCT l.article_id FROM posts p JOIN post_articles l ON l.post_id = p.id
-        WHERE p.story_id IN :stories AND NOT l.is_copy ORDER BY l.article_id"""
+        WHERE p.story_id IN :stories AND p.is_linked AND NOT l.is_copy ORDER BY l.article_id"""
     return [row[0] for row in session.fetch(sql, {"stories": set(stories)})]
 
 

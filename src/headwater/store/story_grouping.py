@@ -46,6 +46,9 @@ _EARLIER = {
 _PLACES = """SELECT seq, id, source_id, podcast_id, coalesce(published_at, created_at), story_id
     FROM posts WHERE seq IN :seqs"""
 _TEXTS = f"SELECT seq, substr(body, 1, {COMPARED_CHARACTERS}) FROM posts WHERE seq IN :seqs"
+_TAKEN = """WITH given (story_id, source_id) AS ({0})
+    SELECT given.story_id, given.source_id FROM given WHERE EXISTS (SELECT 1 FROM posts p
+        WHERE p.story_id = given.story_id AND p.source_id = given.source_id)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ class _Batch:
         }
         compared = {*self._found, *(s for each in self._found.values() for s in each.seqs)}
         self._texts = _prepared(session, compared, bodies)
+        self._taken = self._taken_stories(session)
 
     def stories(self) -> dict[str, str]:
         """The story of each post that changes it."""
@@ -173,12 +177,28 @@ class _Batch:
             list(islice(similar, _COMPARED_POSTS)),
         )
 
+    def _taken_stories(self, session: Session) -> dict[str, set[str]]:
+        """By the source of a post those stories of its candidates that have a post of it."""
+        pairs = {
+            (story, self._places[seq].source_id)
+            for seq, candidates in self._found.items()
+            for other in candidates.similar
+            if (story := self._places[other].story_id) is not None
+        }
+        rows = [{"story_id": story, "source_id": source} for story, source in sorted(pairs)]
+        taken: dict[str, set[str]] = {}
+        for given, values in session.given("posts", rows):
+            for story, source in session.run(_TAKEN.format(given), values).fetchall():
+                taken.setdefault(source, set()).add(story)
+        return taken
+
     def _assign(self, seq: int, candidates: _Candidates) -> dict[str, str]:
         post = self._post(seq)
         match = best_match(
             post,
             [self._post(other) for other in candidates.same_link],
             [self._post(other) for other in candidates.similar],
+            self._taken.get(post.source_id, ()),
         )
         if match is None:
             return {}
@@ -186,6 +206,7 @@ class _Batch:
         members = [each for each in (match, post) if each.story_id != story]
         for each in members:
             self._places[each.seq] = replace(self._places[each.seq], story_id=story)
+            self._taken.setdefault(each.source_id, set()).add(story)
         return {each.id: story for each in members}
 
     def _post(self, seq: int) -> StoryPost:
