@@ -52,6 +52,28 @@ class TextGenerator:
         """One or two sentences that many texts of a publisher end with."""
         return " ".join(self.rng.sample(_BOILERPLATE, self.rng.randint(1, 2)))
 
+    def framed(self, place: str, words: int) -> tuple[str, str]:
+        """Two texts about different things with the same long introduction, footer or both.
+
+        With a `byline`, some words in the middle of the introduction differ, too.
+        """
+        beginning, end = self.text(words), self.text(words)
+        return self._framed(place, beginning, end), self._framed(place, beginning, end)
+
+    def _framed(self, place: str, beginning: str, end: str) -> str:
+        news = self.text(self.rng.choice((45, 60, 90, 150, 300)))
+        match place:
+            case "before":
+                return f"{beginning} {news}"
+            case "behind":
+                return f"{news} {end}"
+            case "both":
+                return f"{beginning} {news} {end}"
+            case "byline":
+                first, rest = beginning.split()[:10], beginning.split()[10:]
+                return " ".join([*first, self.text(self.rng.randint(2, 9)), *rest, news])
+        raise ValueError(place)
+
     def _word(self, subject: list[str]) -> str:
         kind = self.rng.random()
         if kind < 0.5:

@@ -73,6 +73,25 @@ def test_i3_unrelated_texts_with_the_same_boilerplate_stay_apart(place: str):
     assert wrong <= 1
 
 
+@pytest.mark.parametrize("place", ["before", "behind", "both", "byline"])
+@pytest.mark.parametrize("words", [35, 50, 70, 100, 150])
+def test_i3_unrelated_texts_in_a_long_common_frame_stay_apart(words: int, place: str):
+    texts = TextGenerator(seed=17)
+    assert sum(is_merged(*texts.framed(place, words)) for _ in range(100)) == 0
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_i3_copies_with_another_short_introduction_or_footer_are_recognised(place: str):
+    texts = TextGenerator(seed=19)
+    for _ in range(50):
+        text = texts.text(150)
+        one, two = (
+            f"{own} {text}" if place == "before" else f"{text} {own}"
+            for own in (texts.text(20), texts.text(20))
+        )
+        assert is_merged(one, two)
+
+
 @pytest.mark.parametrize(
     ("one", "two"),
     [

@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import compress
+from itertools import accumulate, compress
+from operator import sub
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from headwater.rules.admission import timed_id
@@ -27,6 +28,10 @@ _MIN_WORDS = 40  # of a text that is compared
 _MIN_SHARE = 0.5  # of the shorter text that is in common
 _FIRST_WORDS = 40
 _MIN_FIRST_SHARE = 0.3  # copies begin alike; texts with the same footer do not
+# As many words in a row as make a text, with at most one phrase in common by chance, are news of
+# their own: what both texts have is then a long introduction or footer.
+_OWN_WORDS = _MIN_WORDS
+_CHANCE_WORDS = 4
 
 # Chinese and Japanese have no spaces between words: each character is one.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -188,11 +193,18 @@ def _similarity(text: ComparedText, phrases: frozenset[int], other: ComparedText
     share = sum(shorter) / len(shorter)
     if share < _MIN_SHARE or not all(map(_begins_alike, covered)):
         return None
-    return share
+    return None if _has_words_of_its_own(shorter) else share
 
 
 def _begins_alike(covered: bytes) -> bool:
     return sum(covered[:_FIRST_WORDS]) >= _MIN_FIRST_SHARE * _FIRST_WORDS
+
+
+def _has_words_of_its_own(covered: bytes) -> bool:
+    """Whether a part of a text is news of its own, between an introduction and a footer."""
+    sums = list(accumulate(covered, initial=0))
+    in_common = map(sub, sums[_OWN_WORDS:], sums)  # of each run of so many words
+    return min(in_common, default=_OWN_WORDS) <= _CHANCE_WORDS
 
 
 def _covered(words: int, found: bytes) -> bytes:
