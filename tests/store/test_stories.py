@@ -281,6 +281,35 @@ async def test_i2_a_copy_that_arrives_later_is_not_presented_again(store: Store)
     assert len(late.items) == 2  # nothing is deleted or skipped (I1)
 
 
+async def test_i2_a_later_copy_does_not_represent_a_processed_story(store: Store):
+    (one,) = await store_copies(store, TEXT)
+    await aggregated(store)
+    article = await only_article(store)
+    await store.articles.mark_processed("default", [article.id], NOW)
+    (two,) = await store_copies(store, f"{TEXT} A longer version.")
+    first, second = await grouped(store)
+
+    async def shown(**chosen: Any) -> list[str]:
+        page = await store.posts.page(
+            podcast_id="default", limit=10, chosen=replace(ONCE, **chosen)
+        )
+        return [post.id for post in page.items]
+
+    for _ in range(2):  # before and after aggregation links the copy
+        assert await shown() == await shown(processed=True) == [first.id]
+        assert await shown(processed=False) == []
+        assert await shown(source_id=one.id) == [first.id]
+        assert await shown(source_id=two.id) == [second.id]  # what this source has
+        assert await shown(source_id=two.id, processed=True) == [second.id]
+        assert await shown(source_id=two.id, processed=False) == []
+        assert [each.id for each in await store.headlines.newest(["default"], limit=9)] == [
+            first.id
+        ]
+        await aggregated(store)
+    await store.articles.undo("default", NOW, article_ids=[article.id])
+    assert await shown() == await shown(processed=False) == [second.id]  # the fullest again
+
+
 async def test_i2_without_the_setting_every_copy_becomes_an_article(store: Store):
     await store_copies(store, TEXT, f"{TEXT} More.")
     await grouped(store)

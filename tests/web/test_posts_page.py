@@ -4,9 +4,11 @@ import re
 from html import unescape
 from typing import Any
 
+from headwater.engine.followers import STORIES, handle_batch
 from headwater.model import Post
 from tests.api.stored_data import articles_of, posts_of, source_of
-from tests.store.store_data import newest_articles, newest_posts
+from tests.factories import a_post
+from tests.store.store_data import newest_articles, newest_posts, with_posts
 from tests.web.conftest import Visited
 from tests.web.test_hosts_page import EVIL, words
 from tests.web.test_posts_browser import store_story
@@ -47,6 +49,24 @@ async def test_i2_the_overview_shows_a_story_once(pages_by_each: Visited):
     assert (await pages.text("/")).count('id="of-') == 1
     await pages.put("/api/users/default/podcasts/default", {"name": "default", "stories": False})
     assert (await pages.text("/")).count('id="of-') == 2
+
+
+async def test_i2_the_posts_page_does_not_present_a_processed_story_again(pages_by_each: Visited):
+    pages = pages_by_each
+    await store_story(pages)
+    await articles_of(pages)
+    store, now = pages.app.store, pages.app.clock.now().replace(microsecond=0)
+    [used] = await newest_articles(store, "default", limit=10)
+    await store.articles.mark_processed("default", [used.id], now)
+    source = await source_of(pages, label="Late paper")
+    url = f"{source.url}/late"
+    late = a_post(source_id=source.id, body=f"{used.body} And more.", url=url, created_at=now,
+                  published_at=now)  # fmt: skip
+    await with_posts(store, source, late)
+    await handle_batch(store, STORIES)
+    shown = await pages.text(POSTS)
+    assert re.findall('<li data-post="([^"]+)"', shown) == list(used.post_ids)
+    assert url in shown  # in "Also from"
 
 
 async def test_t1_a_heading_that_repeats_the_title_is_shown_once(pages: Visited):

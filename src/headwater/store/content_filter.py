@@ -7,7 +7,7 @@ from enum import StrEnum
 from headwater.rules.admission import first_id
 from headwater.store.expiry import AGE_CONDITIONS
 from headwater.store.row_mapping import to_ms
-from headwater.store.stories import story_once
+from headwater.store.stories import PROCESSED_STORY, story_once
 
 Conditions = tuple[str, dict[str, object]]  # SQL, each with a leading AND, and its parameters
 
@@ -49,7 +49,8 @@ class ContentFilter:
     source_id: str | None = None
     since: datetime | None = None  # by the date that lists are ordered by
     until: datetime | None = None  # exclusive
-    processed: bool | None = None  # posts: whether an article made of them is processed
+    # posts: whether an article made of them is processed, with `story_once` one of their story
+    processed: bool | None = None
     min_score: float | None = None  # E4
     story_once: bool = False  # of a story only the representative (I2)
     filtered: Filtered = Filtered.NO  # no article is made of filtered posts
@@ -63,7 +64,7 @@ class ContentFilter:
             found.append(f"{table}.source_id = :source")
             params["source"] = self.source_id
         if self.processed is not None:
-            found.append(f"{'' if self.processed else 'NOT '}{PROCESSED[table]}")
+            found.append(f"{'' if self.processed else 'NOT '}{self._is_processed(table)}")
         if self.min_score is not None:
             # the first part names the index of rows that have a score
             found.append(f"{table}.score IS NOT NULL AND {table}.score >= :min_score")
@@ -79,6 +80,11 @@ class ContentFilter:
             params["dated_before"] = to_ms(self.expiring.dated_before)
             params["kept_before"] = to_ms(self.expiring.kept_before)
         return "".join(f" AND {one}" for one in found), params
+
+    def _is_processed(self, table: str) -> str:
+        if table == "posts" and self.story_once:
+            return f"({PROCESSED[table]} OR {PROCESSED_STORY})"
+        return PROCESSED[table]
 
     @property
     def first_id(self) -> str | None:

@@ -14,18 +14,26 @@ from headwater.store.sequence_numbers import mark_changed
 _MARKS_PER_POST = 17
 _COPIES_PER_BATCH = 1000
 MAX_ALSO_FROM = 50  # other posts of a story that are listed
-# The post that represents a story has the fullest text, or is the earliest of those (I2). One that
-# a filter hides represents none (B2).
-_RANK = """(coalesce(length({0}.page_text), length({0}.body)),
-    -coalesce({0}.published_at, {0}.created_at), -{0}.seq)"""
+# The post that represents a story has the fullest text, or is the earliest of those (I2). Once an
+# article of the story is processed, a post that it was made of does: a longer copy that arrives
+# later is not presented again. A post that a filter hides represents none (B2).
+_RANK = """coalesce(length({0}.page_text), length({0}.body)),
+    -coalesce({0}.published_at, {0}.created_at), -{0}.seq"""
+_IS_USED = """CASE WHEN EXISTS (SELECT 1 FROM post_articles l JOIN articles a ON a.id = l.article_id
+    WHERE l.post_id = {0}.id AND NOT l.is_copy AND a.is_processed) THEN 1 ELSE 0 END"""
+_SHOWN_RANK = f"({_IS_USED}, {_RANK})"
 _POST_ONCE = f"""NOT EXISTS (SELECT 1 FROM posts o WHERE o.story_id = posts.story_id
-    AND o.filtered_by IS NULL AND {_RANK.format("o")} > {_RANK.format("posts")}{{0}})"""
+    AND o.filtered_by IS NULL AND {_SHOWN_RANK.format("o")} > {_SHOWN_RANK.format("posts")}{{0}})"""
+# A condition on posts: an article of their story is processed.
+PROCESSED_STORY = """EXISTS (SELECT 1 FROM posts m JOIN post_articles l ON l.post_id = m.id
+        JOIN articles a ON a.id = l.article_id
+    WHERE m.story_id = posts.story_id AND m.is_linked AND a.is_processed)"""
 # A condition on waiting posts: none of the story is in an article or waits for its page (T4), and
 # none that also waits has a fuller text.
 WAITING_ONCE = f""" AND NOT EXISTS (SELECT 1 FROM posts o WHERE o.story_id = posts.story_id
     AND o.id <> posts.id AND (o.is_linked
         OR (o.created_at >= :after OR o.kept_until IS NOT NULL) AND o.filtered_by IS NULL
-            AND {_RANK.format("o")} > {_RANK.format("posts")}
+            AND ({_RANK.format("o")}) > ({_RANK.format("posts")})
         OR EXISTS (SELECT 1 FROM page_visits v
             WHERE v.post_id = o.id AND v.created_at > :pending_since)))"""
 # A condition on articles: a story that several of them report is shown once.
