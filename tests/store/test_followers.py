@@ -6,19 +6,23 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from headwater import logs
-from headwater.engine.followers import Followers
+from headwater.engine.followers import Followers, all_followers
 from headwater.model import Post
 from headwater.query.tokens import MAX_CHARACTERS
+from headwater.rules.filters import searchable
 from headwater.store import Session, Store, open_database, sequence_numbers
 from headwater.store.followers import POSTS_PER_BATCH, Follower
+from headwater.store.search_index import FOLLOWER, add_entries, entry_of, replace_entries
 from tests.factories import a_post
 from tests.store.killed_following import BATCH, NOTES
 from tests.store.store_data import StoreClock, rows, stored, with_posts
 from tests.store.test_cursors import store_posts
+from tests.story_texts import TextGenerator
 
 
 @pytest.fixture
@@ -93,6 +97,45 @@ async def test_v1_two_processes_handle_no_post_twice(store: Store, url: str, clo
             Followers(store, clock, [NOTES]).run(), Followers(other, clock, [NOTES]).run()
         )
     assert await notes() == ids
+
+
+async def test_b3_posts_that_join_a_story_are_indexed_once(store: Store, clock):
+    text = TextGenerator(1).text(60)
+    for end in ("", "More."):
+        source = await stored(store)
+        url = f"https://{source.id}.example/1"
+        await with_posts(store, source, a_post(source_id=source.id, body=f"{text} {end}", url=url))
+    indexed: list[str] = []
+
+    def noted(follower: Follower) -> Follower:
+        def handle(session: Session, found: Sequence[Any]) -> None:
+            indexed.extend(each.id for each in found)
+            follower.handle(session, found)
+
+        return replace(follower, handle=handle) if follower.name == FOLLOWER else follower
+
+    followers = Followers(store, clock, [noted(each) for each in all_followers()])
+    for _ in range(2):
+        await followers.run()
+    found = await rows(store, "SELECT id FROM posts WHERE story_id IS NOT NULL ORDER BY id")
+    assert [(id_,) for id_ in sorted(indexed)] == found
+
+
+async def test_b3_an_entry_of_the_index_that_stays_the_same_is_not_written(store: Store):
+    source = await stored(store)
+    post = a_post(source_id=source.id, seq=1)
+    entry, other = (
+        entry_of("posts", "default", each, searchable(source, each))
+        for each in (post, replace(post, title="Another title"))
+    )
+    write = store.database.write
+    assert await write(lambda s: replace_entries(s, [entry])) == 0  # it is yet to be added
+    assert await write(lambda s: add_entries(s, [entry])) == 1
+    assert await write(lambda s: replace_entries(s, [entry])) == 0
+    assert await write(lambda s: replace_entries(s, [other])) == 1
+    moved = replace(other, labels=other.labels.replace("source", "source0"))
+    assert await write(lambda s: replace_entries(s, [moved])) == 1
+    assert await write(lambda s: replace_entries(s, [moved])) == 0
 
 
 @pytest.mark.slow

@@ -26,8 +26,11 @@ _PAUSE_SECONDS = 0.05  # between batches, so that polls and requests go first
 
 
 def all_followers() -> tuple[Follower, ...]:
-    """The followers of this program."""
-    return (search_follower(), STORIES)
+    """The followers of this program.
+
+    Stories first: a new post is indexed once, rather than again after its story changed.
+    """
+    return (STORIES, search_follower())
 
 
 class Followers:

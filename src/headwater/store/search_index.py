@@ -129,32 +129,41 @@ def _month_number(at: datetime) -> int:
     return at.year * 12 + at.month
 
 
-def add_entries(session: Session, entries: Sequence[IndexEntry]) -> None:
-    """Add entries, or replace those that are there."""
+def add_entries(session: Session, entries: Sequence[IndexEntry]) -> int:
+    """Add entries, or replace those that are there; return how many were written."""
     if not entries:
-        return
+        return 0
     entries = sorted(entries, key=lambda entry: entry.number)  # FTS5 writes them at once
     if session.kind == "postgres":
-        _add_lexemes(session, entries)
-        return
+        return _add_lexemes(session, entries)
     delete_entries(session, [entry.number for entry in entries])
     columns = ", ".join(_COLUMNS)
     places = ", ".join(f":{name}" for name in _COLUMNS)
     rows = [{"number": e.number} | {name: getattr(e, name) for name in _COLUMNS} for e in entries]
     sql = f"INSERT INTO search_index (rowid, {columns}) VALUES (:number, {places})"
     session.execute_many(sql, rows)
-    packed = [{"number": row["number"], "packed": _packed(row)} for row in rows]
+    packed = [{"number": entry.number, "packed": _packed(entry)} for entry in entries]
     session.insert_rows("search_documents", packed)
+    return len(entries)
 
 
-def replace_entries(session: Session, entries: Sequence[IndexEntry]) -> None:
-    """Replace those of these entries that are there: others are yet to be added."""
+def replace_entries(session: Session, entries: Sequence[IndexEntry]) -> int:
+    """Replace those of these entries that are there: others are yet to be added.
+
+    Most changes of posts, such as of their story, do not change their entry. It is not written
+    again then. Return how many were.
+    """
     if not entries:
-        return
-    numbers = [entry.number for entry in entries]
-    sql = "SELECT number FROM search_documents WHERE number IN :numbers FOR UPDATE"
-    there = {row[0] for row in session.fetch(sql, {"numbers": numbers})}
-    add_entries(session, [entry for entry in entries if entry.number in there])
+        return 0
+    kept = "packed" if session.kind == "sqlite" else "NULL"  # PostgreSQL compares by itself
+    sql = f"SELECT number, {kept} FROM search_documents WHERE number IN :numbers FOR UPDATE"
+    there: dict[int, bytes | None] = dict(
+        session.fetch(sql, {"numbers": [entry.number for entry in entries]})
+    )
+    changed = (entry for entry in entries if entry.number in there)
+    if session.kind == "sqlite":
+        changed = (entry for entry in changed if there[entry.number] != _packed(entry))
+    return add_entries(session, list(changed))
 
 
 def delete_entries(session: Session, numbers: Sequence[int]) -> None:
@@ -197,8 +206,8 @@ def delete_removed(session: Session, numbers: Sequence[int], _limit: int) -> int
     return session.execute(sql, {"numbers": numbers})
 
 
-def _packed(row: dict[str, str]) -> bytes:
-    text = "\n".join(row[name] for name in _COLUMNS)
+def _packed(entry: IndexEntry) -> bytes:
+    text = "\n".join(getattr(entry, name) for name in _COLUMNS)
     return zlib.compress(text.encode(), _COMPRESSION)
 
 
@@ -208,20 +217,22 @@ def _unpacked(row: Row) -> dict[str, object]:
     return {"number": number} | dict(zip(_COLUMNS, texts, strict=True))
 
 
-def _add_lexemes(session: Session, entries: Sequence[IndexEntry]) -> None:
-    """Add entries to PostgreSQL."""
+def _add_lexemes(session: Session, entries: Sequence[IndexEntry]) -> int:
+    """Add entries to PostgreSQL; return how many were written."""
     sql = """INSERT INTO search_documents (number, scope, words, lexemes)
         SELECT number, scope, words, array_to_tsvector(string_to_array(lexemes, ' '))
         FROM unnest(CAST(:numbers AS BIGINT[]), CAST(:scopes AS TEXT[]), CAST(:words AS TEXT[]),
             CAST(:lexemes AS TEXT[])) AS given (number, scope, words, lexemes)
-        ON CONFLICT (number) DO UPDATE SET words = excluded.words, lexemes = excluded.lexemes"""
+        ON CONFLICT (number) DO UPDATE SET words = excluded.words, lexemes = excluded.lexemes
+            WHERE (search_documents.words, search_documents.lexemes)
+                IS DISTINCT FROM (excluded.words, excluded.lexemes)"""
     params = {
         "numbers": [entry.number for entry in entries],
         "scopes": [entry.scope for entry in entries],
         "words": [_words(entry) for entry in entries],
         "lexemes": [" ".join(_lexemes(entry)) for entry in entries],
     }
-    session.execute(sql, params)
+    return session.execute(sql, params)
 
 
 def _words(entry: IndexEntry) -> str:
