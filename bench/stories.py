@@ -2,8 +2,9 @@
 
     python -m bench.stories [POSTS] [SOURCES]
 
-Prints the CPU time per new post, with and without the other posts, and the size of their marks;
-then the same for templated feeds: 20 posts of each of 200 SOURCES with almost the same text.
+Prints the CPU time per new post, with and without the other posts, how long the lookup of its
+marks takes, and the size of their marks; then the same for templated feeds: 20 posts of each of 200
+SOURCES with almost the same text.
 The marks of the other posts are random numbers in the range of real ones: generating a million
 texts would take an hour. SQLite only; the database is in a temporary folder.
 """
@@ -17,6 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from tests.story_texts import TextGenerator
 
@@ -27,6 +29,7 @@ from headwater.model import Post, Source, SourceType
 from headwater.rules.admission import content_hash, numbered, timed_id
 from headwater.rules.stories import marks_of
 from headwater.store import Session, Store, open_database
+from headwater.store.database import Params, Row
 from headwater.store.story_grouping import group
 
 _NOW = datetime(2026, 2, 17, 12, tzinfo=UTC)
@@ -129,19 +132,36 @@ async def _measure(store: Store, where: str, posts: list[Post]) -> None:
         session.insert_rows("posts", rows)
 
     await store.database.write(insert)
-    spent, longest = 0.0, 0.0
+    spent, longest, looking_up = 0.0, 0.0, 0.0
     for start in range(0, len(posts), _BATCH):
         batch = posts[start : start + _BATCH]
         cpu, wall = time.process_time(), time.monotonic()
-        await store.database.write(partial(group, posts=batch))
+        looking_up += await store.database.write(partial(_group, posts=batch))
         spent += time.process_time() - cpu
         longest = max(longest, time.monotonic() - wall)
     found = "SELECT count(DISTINCT story_id) FROM posts WHERE seq >= :first"
     stories = (await store.database.fetch(found, {"first": posts[0].seq}))[0][0]
     print(
-        f"{where}: {spent / len(posts) * 1e6:.0f} µs CPU a post, longest batch of {_BATCH}: "
+        f"{where}: {spent / len(posts) * 1e6:.0f} µs CPU a post, "
+        f"lookup {looking_up / len(posts) * 1e6:.0f} µs, longest batch of {_BATCH}: "
         f"{longest * 1000:.0f} ms, {stories} stories of {len(posts)} posts"
     )
+
+
+def _group(session: Session, posts: list[Post]) -> float:
+    """Group posts; return how long the lookups took, the only unprepared queries."""
+    fetch, spent = session.fetch_unprepared, 0.0
+
+    def timed(sql: str, params: Params) -> list[Row]:
+        nonlocal spent
+        started = time.monotonic()
+        rows = fetch(sql, params)
+        spent += time.monotonic() - started
+        return rows
+
+    with patch.object(session, "fetch_unprepared", timed):
+        group(session, posts)
+    return spent
 
 
 if __name__ == "__main__":
