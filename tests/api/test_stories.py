@@ -62,6 +62,23 @@ async def test_i2_a_list_can_show_a_story_once(served_by_each: Served):
     assert refusal(await served.get(f"{DEFAULT}/posts?stories=x"))[0] == 422
 
 
+async def test_i2_a_search_that_shows_stories_once_finds_each_of_their_posts(
+    served_by_each: Served,
+):
+    served = served_by_each
+    one, two = await story_of(served)
+    await served.app.followers.catch_up()
+    word = TEXT.split()[0]
+
+    async def sources(query: str) -> list[str]:
+        return [post["sourceId"] for post in await items(served, f"posts?stories=true&{query}")]
+
+    assert await sources(f"q={word}") == [two.id]
+    assert await sources(f"q={word}+-more") == [one.id]
+    assert await sources(f"q={word}&source={one.id}") == [one.id]
+    assert await sources(f"source={one.id}") == [one.id]
+
+
 async def test_i2_the_setting_of_the_podcast_decides_about_articles(served: Served):
     podcast = (await served.get(DEFAULT)).json
     assert podcast["stories"] is True

@@ -106,13 +106,13 @@ QUERIES = st.recursive(TERMS, larger, max_leaves=8)
 async def test_b1_evaluator_and_database_find_the_same_posts(
     store: Store, clock: StoreClock, given_posts: Sequence[dict[str, Any]], queries: Sequence[str]
 ):
-    there = await _store_posts(store, given_posts)
+    there = await store_posts(store, given_posts)
     await Followers(store, clock, all_followers()).catch_up()
     for text in queries:
         query = parse_query(text)
         wanted = {post.id for source, post in there if matches(query, searchable(source, post))}
         for by_rank in (False, True):
-            found = await _found(store, query, by_rank=by_rank)
+            found = await found_ids(store, query, by_rank=by_rank)
             assert len(found) == len(set(found)), text
             assert set(found) == wanted, text
 
@@ -138,7 +138,7 @@ async def test_b3_filters_limit_the_results(
     since: datetime | None,
     until: datetime | None,
 ):
-    there = await _store_posts(store, given_posts)
+    there = await store_posts(store, given_posts)
     await Followers(store, clock, all_followers()).catch_up()
     sources = sorted({owner.url: owner.id for owner, _ in there}.values())
     source_id = None if source is None or source >= len(sources) else sources[source]
@@ -147,7 +147,7 @@ async def test_b3_filters_limit_the_results(
     page = await store.posts.page(podcast_id="default", chosen=chosen, limit=100)
     listed = {post.id for post in page.items}
     wanted = {p.id for s, p in there if p.id in listed and matches(parsed, searchable(s, p))}
-    assert set(await _found(store, parsed, chosen)) == wanted
+    assert set(await found_ids(store, parsed, chosen)) == wanted
 
 
 async def test_b3_results_come_newest_first_or_those_with_the_words_in_the_title(
@@ -155,12 +155,12 @@ async def test_b3_results_come_newest_first_or_those_with_the_words_in_the_title
 ):
     texts = [("river", "x"), ("x", "river water"), ("water", "river"), ("river water", "x")]
     fields = [{"source": 0, "title": title, "body": body} for title, body in texts]
-    there = await _store_posts(store, fields)
+    there = await store_posts(store, fields)
     await Followers(store, clock, all_followers()).catch_up()
     bodies = {post.id: post.title for _, post in there}
 
     async def found(text: str, **options: Any) -> list[str]:
-        return [bodies[id_] for id_ in await _found(store, parse_query(text), **options)]
+        return [bodies[id_] for id_ in await found_ids(store, parse_query(text), **options)]
 
     assert await found("river") == ["river water", "water", "x", "river"]
     assert await found("river", by_rank=True) == ["river water", "river", "water", "x"]
@@ -168,10 +168,10 @@ async def test_b3_results_come_newest_first_or_those_with_the_words_in_the_title
 
 
 async def test_b3_a_changed_text_is_found_and_the_old_one_is_not(store: Store, clock: StoreClock):
-    [(_, post)] = await _store_posts(store, [{"source": 0, "title": "t", "body": "teaser"}])
+    [(_, post)] = await store_posts(store, [{"source": 0, "title": "t", "body": "teaser"}])
     followers = Followers(store, clock, all_followers())
     await followers.catch_up()
-    assert await _found(store, parse_query("teaser")) == [post.id]
+    assert await found_ids(store, parse_query("teaser")) == [post.id]
 
     def change(session: Session) -> None:
         session.execute("UPDATE posts SET page_text = 'whole story'")
@@ -179,13 +179,13 @@ async def test_b3_a_changed_text_is_found_and_the_old_one_is_not(store: Store, c
 
     await store.database.write(change)
     await followers.catch_up()
-    assert await _found(store, parse_query('"whole story"')) == [post.id]
-    assert await _found(store, parse_query("teaser")) == []
+    assert await found_ids(store, parse_query('"whole story"')) == [post.id]
+    assert await found_ids(store, parse_query("teaser")) == []
 
 
 async def test_b3_articles_are_found_and_limited_to_processed_ones(store: Store, clock: StoreClock):
     fields = [{"source": 0, "title": f"river {n}", "body": "water"} for n in range(3)]
-    await _store_posts(store, fields)
+    await store_posts(store, fields)
     made = await store.articles.aggregate(
         "default", created_after=NOW - DAY, make=partial(articles_from, now=NOW, policy=Policy())
     )
@@ -201,25 +201,25 @@ async def test_b3_articles_are_found_and_limited_to_processed_ones(store: Store,
     assert await found("river", processed=True) == await found("river is:processed") == 1
     assert await found("river", processed=False) == await found("-is:processed") == 2
     assert await found("teaser") == 0
-    posts = await _found(store, parse_query("is:processed"))
+    posts = await found_ids(store, parse_query("is:processed"))
     assert len(posts) == 1
 
 
 async def test_b3_what_is_deleted_leaves_the_index(store: Store, clock: StoreClock):
     fields = [{"source": n % 3, "title": "river", "body": "water"} for n in range(7)]
-    there = await _store_posts(store, fields)
+    there = await store_posts(store, fields)
     followers = Followers(store, clock, all_followers())
     await followers.catch_up()
     gone = there[0][0].id
     await store.database.execute("DELETE FROM sources WHERE id = :id", {"id": gone})
     kept = {post.id for source, post in there if source.id != gone}
-    assert set(await _found(store, parse_query("river"))) == kept
+    assert set(await found_ids(store, parse_query("river"))) == kept
     assert len(await rows(store, "SELECT 1 FROM search_documents")) == 7
 
     assert await store.clean(removed_from_search(), NOW, 1000) == 7 - len(kept)
     assert await store.clean(removed_from_search(), NOW, 1000) == 0
     assert len(await rows(store, "SELECT 1 FROM search_documents")) == len(kept)
-    assert set(await _found(store, parse_query("river"))) == kept
+    assert set(await found_ids(store, parse_query("river"))) == kept
     if not store.database.takes_workers:
         check = "INSERT INTO search_index (search_index) VALUES ('integrity-check')"
         await store.database.execute(check)
@@ -231,29 +231,29 @@ async def test_b3_what_is_deleted_leaves_the_index(store: Store, clock: StoreClo
 async def test_b3_a_killed_process_loses_nothing_and_indexes_nothing_twice(store: Store, url: str):
     """Killed before any statement and before the commit of several batches."""
     fields = [{"source": n % 3, "title": f"river {n}", "body": "water"} for n in range(150)]
-    there = await _store_posts(store, fields)
+    there = await store_posts(store, fields)
     command = [sys.executable, "-m", "tests.store.killed_following", url, "30", "search"]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stderr == ""
-    indexed = await _found(store, parse_query("river"))
+    indexed = await found_ids(store, parse_query("river"))
     assert 0 < len(indexed) < len(there)
     await Followers(store, StoreClock(), all_followers()).catch_up()
-    found = await _found(store, parse_query("river"))
+    found = await found_ids(store, parse_query("river"))
     assert sorted(found) == sorted(post.id for _, post in there)
 
 
 async def test_b3_a_restored_backup_is_indexed_again(
     store: Store, clock: StoreClock, tmp_path: Path
 ):
-    there = await _store_posts(store, [{"source": 0, "title": "river", "body": "x"}])
+    there = await store_posts(store, [{"source": 0, "title": "river", "body": "x"}])
     followers = Followers(store, clock, all_followers())
     await followers.catch_up()
     await back_up(store.database, tmp_path / "backup")
     await store.database.execute("DELETE FROM sources")
     await restore(store.database, tmp_path / "backup")
-    assert await _found(store, parse_query("river")) == []
+    assert await found_ids(store, parse_query("river")) == []
     await followers.catch_up()
-    assert await _found(store, parse_query("river")) == [there[0][1].id]
+    assert await found_ids(store, parse_query("river")) == [there[0][1].id]
     assert await store.clean(removed_from_search(), NOW, 1000) == 0
 
 
@@ -284,10 +284,10 @@ async def test_b3_a_search_that_takes_too_long_is_cancelled(store: Store):
 )
 async def test_b1_the_largest_queries_are_no_error(store: Store, text: str):
     for by_rank in (False, True):
-        assert await _found(store, parse_query(text), by_rank=by_rank) == []
+        assert await found_ids(store, parse_query(text), by_rank=by_rank) == []
 
 
-async def _store_posts(
+async def store_posts(
     store: Store, given_posts: Sequence[dict[str, Any]]
 ) -> list[tuple[Source, Post]]:
     """Replace all sources and posts by these."""
@@ -306,7 +306,7 @@ async def _store_posts(
     return there
 
 
-async def _found(
+async def found_ids(
     store: Store, query: Query, chosen: ContentFilter = EVERYTHING, *, by_rank: bool = False
 ) -> list[str]:
     """The ids of all results, page by page."""

@@ -69,6 +69,22 @@ async def test_i2_the_posts_page_does_not_present_a_processed_story_again(pages_
     assert url in shown  # in "Also from"
 
 
+async def test_i2_a_search_finds_a_story_by_each_of_its_posts(pages_by_each: Visited):
+    pages = pages_by_each
+    await store_story(pages)
+    await pages.app.followers.catch_up()
+
+    async def shown(query: str) -> list[str]:
+        html = await pages.text(f"{POSTS}?{query}")
+        return re.findall(r'title="Only posts of this source">([^<]+)<', html)
+
+    assert await shown("") == ["Second paper"]  # the fullest text
+    assert await shown("q=source:first") == ["First paper"]
+    assert await shown("q=source:second") == ["Second paper"]
+    assert await shown("q=source:paper") == ["Second paper"]
+    assert await shown("q=source:paper&order=rank") == ["Second paper"]
+
+
 async def test_t1_a_heading_that_repeats_the_title_is_shown_once(pages: Visited):
     source = await source_of(pages)
     await posts_of(pages, source, "Flood It rose.", title="Flood", markdown="# Flood\n\nIt rose.")

@@ -152,7 +152,7 @@ _StoryOnce = Annotated[
     bool,
     Query(
         description="List a story once that several sources report in the same words: the fullest "
-        "text, then the earliest."
+        "text, then the earliest, of those that match the other parameters."
     ),
 ]
 

@@ -13,10 +13,10 @@ from headwater.store.webhooks import publish_others
 
 ANNOUNCED_KEY = "cursor:articles.expiring"  # `Announced` as JSON
 
-# rows with an age limit: which ones, and the time that it counts from
+# rows with an age limit, named {0}: which ones, and the time that it counts from
 AGE_CONDITIONS = {
-    "articles": ("NOT is_processed", "coalesce(published_at, created_at)"),
-    "posts": ("NOT is_linked", "created_at"),
+    "articles": ("NOT {0}.is_processed", "coalesce({0}.published_at, {0}.created_at)"),
+    "posts": ("NOT {0}.is_linked", "{0}.created_at"),
 }
 _PODCASTS = {("articles", "postgres"): "podcast_id || ''"}  # as its index has it
 
@@ -125,8 +125,9 @@ def count_between(
     counts = [
         session.fetch(
             f"""SELECT count(*) FROM {table}
-                WHERE {_PODCASTS.get((table, session.kind), "podcast_id")} = :podcast AND {state}
-                AND {time} >= :after AND {time} < :until
+                WHERE {_PODCASTS.get((table, session.kind), "podcast_id")} = :podcast
+                AND {state.format(table)}
+                AND {time.format(table)} >= :after AND {time.format(table)} < :until
                 AND (kept_until IS NULL OR kept_until <= :kept_at) {numbered.get(table, "")}""",
             params,
         )[0][0]

@@ -48,7 +48,7 @@ def _newest(session: Session, podcast_ids: Sequence[str], *, limit: int) -> list
             s.label, s.title, s.url
         FROM (SELECT * FROM posts WHERE podcast_id BETWEEN :podcast AND :podcast
             AND filtered_by IS NULL
-            AND ({story_once("posts", one_source=False)}
+            AND ({story_once("posts")}
                 OR NOT (SELECT stories FROM podcasts WHERE id = :podcast))
             ORDER BY podcast_id DESC, id DESC LIMIT :limit) x
         JOIN sources s ON s.id = x.source_id"""

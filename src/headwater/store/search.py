@@ -46,7 +46,9 @@ from headwater.store.search_sql import (
     Part,
     PostgresTranslation,
     SqliteTranslation,
+    Translation,
 )
+from headwater.store.stories import OTHER
 
 Item = TypeVar("Item")
 Position = tuple[int, int]  # the rank and the number of a result
@@ -145,7 +147,7 @@ def _positions(session: Session, kind: Kind, request: SearchRequest) -> list[Pos
     found: list[Position] = []
     for rank in range(max(first, 0), len(ranks)):
         wanted = request.limit + 1 - len(found)
-        numbers = _numbers(session, kind, replace(request, query=ranks[rank]), behind, wanted)
+        numbers = _numbers(session, kind, request, ranks[rank], behind, wanted)
         found += [(rank, number) for number in numbers]
         if len(found) > request.limit:
             break
@@ -154,15 +156,28 @@ def _positions(session: Session, kind: Kind, request: SearchRequest) -> list[Pos
 
 
 def _numbers(
-    session: Session, kind: Kind, request: SearchRequest, behind: int | None, limit: int
+    session: Session,
+    kind: Kind,
+    request: SearchRequest,
+    rank: Query,
+    behind: int | None,
+    limit: int,
 ) -> list[int]:
-    """The highest numbers of posts or articles that match a query, in descending order."""
-    query, chosen = request.query, request.chosen
-    make = SqliteTranslation if session.kind == "sqlite" else PostgresTranslation
-    scope = scope_label(kind, request.podcast_id)
-    translation = make(kind, scope, _sources(session, request))
-    conditions = translation.conditions(query, _labels(session, kind, request))
-    also, params = chosen.conditions(kind)
+    """The highest numbers of what a search finds with this rank, in descending order."""
+    chosen = request.chosen
+    labels = _labels(session, kind, request)
+    scope, sources = scope_label(kind, request.podcast_id), _sources(session, request)
+    translation: Translation = (
+        SqliteTranslation(kind, kind, "f", scope, sources)
+        if session.kind == "sqlite"
+        else PostgresTranslation(kind, kind, "d", scope, sources)
+    )
+    conditions = translation.conditions(rank, labels)
+    found_too = ""
+    if chosen.story_once:  # by a post that the search finds, with any rank
+        other = replace(translation, table=OTHER[kind], entry="other_entry")
+        found_too = other.lookup(request.query, labels)
+    also, params = chosen.conditions(kind, found_too)
     others = [*conditions.others, *([f"TRUE{also}"] if also else [])]
     if chosen.first_id is not None:
         others.append(f"{kind}.id >= {translation.bound(chosen.first_id)}")

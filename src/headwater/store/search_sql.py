@@ -24,7 +24,7 @@ from headwater.query.syntax import (
     TimeTerm,
     TypeTerm,
 )
-from headwater.store.content_filter import PROCESSED
+from headwater.store.content_filter import processed_condition
 from headwater.store.row_mapping import to_ms
 from headwater.store.search_index import (
     FIELDS,
@@ -88,6 +88,8 @@ class Translation(ABC):
     """Translates one query; collects its parameters."""
 
     kind: Kind
+    table: str  # the name of the post or article in the statement
+    entry: str  # the name of its entry of the index
     scope: str  # the label of the podcast's posts or articles
     sources: Sequence[SearchableSource]  # of the podcast, if the query asks for them
     params: dict[str, object] = field(default_factory=dict)
@@ -99,6 +101,10 @@ class Translation(ABC):
         others = [part for part in top.parts if not _is_indexed(part)]
         found = self._matching(indexed)
         return replace(found, others=(*found.others, *map(self._condition, others)))
+
+    @abstractmethod
+    def lookup(self, query: Query, labels: Sequence[Part] = ()) -> str:
+        """A condition on the post or article: it matches a query and has labels."""
 
     @abstractmethod
     def _matching(self, parts: Sequence[Part]) -> SearchConditions:
@@ -150,7 +156,7 @@ class Translation(ABC):
                 return LabelTerm((language_label(term.tag),))
             case TimeTerm():
                 sign = ">=" if term.is_after else "<"
-                at = f"coalesce({self.kind}.published_at, {self.kind}.created_at)"
+                at = f"coalesce({self.table}.published_at, {self.table}.created_at)"
                 return ColumnTerm(f"{at} {sign} {self.bound(to_ms(term.at))}")
             case StateTerm():
                 return ColumnTerm(self._state(term.state))
@@ -160,19 +166,21 @@ class Translation(ABC):
     def _of_sources(self, found: Sequence[SearchableSource]) -> Leaf:
         if len(found) <= _MAX_SOURCE_LABELS:
             return LabelTerm(tuple(source_label(source.id) for source in found))
-        return ColumnTerm(f"{self.kind}.source_id IN {self.bound([source.id for source in found])}")
+        ids = self.bound([source.id for source in found])
+        return ColumnTerm(f"{self.table}.source_id IN {ids}")
 
     def _state(self, state: PostState) -> str:
         is_post = self.kind == "posts"
         match state:
             case PostState.FILTERED:
-                return "posts.filtered_by IS NOT NULL" if is_post else "FALSE"
+                return f"{self.table}.filtered_by IS NOT NULL" if is_post else "FALSE"
             case PostState.EXCERPT | PostState.FULL:
-                return f"coalesce(posts.completeness, '') = '{state}'" if is_post else "FALSE"
+                found = f"coalesce({self.table}.completeness, '') = '{state}'"
+                return found if is_post else "FALSE"
             case PostState.PROCESSED:
-                return PROCESSED[self.kind]
+                return processed_condition(self.kind, self.table)
             case PostState.UNPROCESSED:
-                return f"NOT {PROCESSED[self.kind]}"
+                return f"NOT {processed_condition(self.kind, self.table)}"
             case _:
                 assert_never(state)
 
@@ -197,17 +205,24 @@ def _is_indexed(part: Part) -> bool:
 
 
 class SqliteTranslation(Translation):
-    """To expressions of FTS5; `f` is the index."""
+    """To expressions of FTS5."""
+
+    def lookup(self, query: Query, labels: Sequence[Part] = ()) -> str:
+        """A lookup in the index by number."""
+        found = self.conditions(query, labels)
+        return f"""EXISTS (SELECT 1 FROM search_index {self.entry}
+            WHERE {self.entry}.rowid = {self.table}.seq
+                AND {" AND ".join([found.scope, *found.others])})"""
 
     def _matching(self, parts: Sequence[Part]) -> SearchConditions:
         expression = self._all_of([LabelTerm((self.scope,)), *parts])
-        match = f"f.search_index MATCH {self.bound(expression)}"
+        match = f"{self.entry}.search_index MATCH {self.bound(expression)}"
         return SearchConditions(match, match)
 
     def _lookup(self, leaf: TextTerm | LabelTerm) -> str:
         match = self.bound(self._expression(leaf))
         return f"""EXISTS (SELECT 1 FROM search_index
-            WHERE search_index MATCH {match} AND rowid = {self.kind}.seq)"""
+            WHERE search_index MATCH {match} AND rowid = {self.table}.seq)"""
 
     def _expression(self, part: Part) -> str:
         match part:
@@ -240,29 +255,40 @@ def _quoted(label: str) -> str:
 
 
 class PostgresTranslation(Translation):
-    """To tsquery, and substrings for phrases; `d` is the table of entries."""
+    """To tsquery, and substrings for phrases."""
+
+    def lookup(self, query: Query, labels: Sequence[Part] = ()) -> str:
+        """A lookup of the entry by number; OFFSET: else the planner may search the index."""
+        found = self.conditions(query, labels)
+        conditions = [found.scope, *filter(None, [found.index]), *found.others]
+        return f"""EXISTS (SELECT 1 FROM search_documents {self.entry}
+            WHERE {self.entry}.number = {self.table}.seq
+                AND {" AND ".join(conditions)} OFFSET 0)"""
 
     def _matching(self, parts: Sequence[Part]) -> SearchConditions:
         lexemes = _and([lexemes for part in parts if (lexemes := self._lexemes(part)) is not None])
-        match = f"d.lexemes @@ CAST({self.bound(lexemes)} AS TSQUERY)" if lexemes else None
+        match = self._has(lexemes) if lexemes else None
         is_useful = any(map(_is_positive, parts))  # else it would read the whole index
         others = [self._condition(part) for part in parts if not _is_exact(part)]
         return SearchConditions(
-            scope=f"d.scope = {self.bound(self.scope)}",
+            scope=f"{self.entry}.scope = {self.bound(self.scope)}",
             index=match if is_useful else None,
             others=(*([match] if match and not is_useful else []), *others),
         )
 
     def _lookup(self, leaf: TextTerm | LabelTerm) -> str:
         if _is_exact(leaf) or isinstance(leaf, LabelTerm):
-            return f"d.lexemes @@ CAST({self.bound(self._lexemes(leaf))} AS TSQUERY)"
+            return self._has(self._lexemes(leaf))
         prefix = LEXEME_PREFIXES["url"] if leaf.field is TextField.URL else ""
         phrase = " ".join(f"{prefix}{token}" for token in leaf.tokens)
         end = "" if leaf.is_prefix else " "
-        place = "d.words"
+        place = f"{self.entry}.words"
         if leaf.field is not None:
-            place = f"split_part(d.words, chr(10), {FIELDS.index(leaf.field.value) + 1})"
+            place = f"split_part({place}, chr(10), {FIELDS.index(leaf.field.value) + 1})"
         return f"strpos({place}, {self.bound(f' {phrase}{end}')}) > 0"
+
+    def _has(self, lexemes: str | None) -> str:
+        return f"{self.entry}.lexemes @@ CAST({self.bound(lexemes)} AS TSQUERY)"
 
     def _lexemes(self, part: Part) -> str | None:
         """A tsquery that every entry with this part matches; None if all entries may have it."""

@@ -24,10 +24,12 @@ _IS_USED = """CASE WHEN EXISTS (SELECT 1 FROM post_articles l JOIN articles a ON
 _SHOWN_RANK = f"({_IS_USED}, {_RANK})"
 _POST_ONCE = f"""NOT EXISTS (SELECT 1 FROM posts o WHERE o.story_id = posts.story_id
     AND o.filtered_by IS NULL AND {_SHOWN_RANK.format("o")} > {_SHOWN_RANK.format("posts")}{{0}})"""
-# A condition on posts: an article of their story is processed.
+# A condition on posts named {0}: an article of their story is processed.
 PROCESSED_STORY = """EXISTS (SELECT 1 FROM posts m JOIN post_articles l ON l.post_id = m.id
         JOIN articles a ON a.id = l.article_id
-    WHERE m.story_id = posts.story_id AND m.is_linked AND a.is_processed)"""
+    WHERE m.story_id = {0}.story_id AND m.is_linked AND a.is_processed)"""
+# what these conditions call the other posts or articles of a story
+OTHER = {"posts": "o", "articles": "other"}
 # A condition on waiting posts: none of the story is in an article or waits for its page (T4), and
 # none that also waits has a fuller text.
 WAITING_ONCE = f""" AND NOT EXISTS (SELECT 1 FROM posts o WHERE o.story_id = posts.story_id
@@ -46,7 +48,7 @@ _ARTICLE_ONCE = f"""NOT EXISTS (SELECT 1 FROM post_articles own
     WHERE own.article_id = articles.id AND NOT own.is_copy AND other.id <> articles.id
         AND {_ARTICLE_RANK.format("other")} > {_ARTICLE_RANK.format("articles")}
         AND 1 = (SELECT count(*) FROM post_articles n
-            WHERE n.article_id = articles.id AND NOT n.is_copy))"""
+            WHERE n.article_id = articles.id AND NOT n.is_copy){{0}})"""
 _read_source = row_reader(ArticleSource, "sources")
 
 
@@ -57,14 +59,13 @@ def articles_of(session: Session, stories: Iterable[str]) -> list[str]:
     return [row[0] for row in session.fetch(sql, {"stories": set(stories)})]
 
 
-def story_once(table: str, *, one_source: bool) -> str:
+def story_once(table: str, among: str = "") -> str:
     """A condition on posts or articles: they represent their story (I2).
 
-    In a list of one source a story is represented by a post of this source.
+    `among` has conditions on those that can represent it, `OTHER` of the table, each with a
+    leading AND: those that a list has.
     """
-    if table == "articles":
-        return _ARTICLE_ONCE
-    return _POST_ONCE.format(" AND o.source_id = posts.source_id" if one_source else "")
+    return (_ARTICLE_ONCE if table == "articles" else _POST_ONCE).format(among)
 
 
 def with_also_from(session: Session, posts: Sequence[Post]) -> list[Post]:
