@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -43,7 +44,7 @@ _ROWS_PER_STATEMENT = 512
 _ARRAY = re.compile(r"\bIN :(\w+)")
 _ROW_LOCK = re.compile(r"\sFOR (NO KEY UPDATE|KEY SHARE|UPDATE|SHARE)\b.*", re.DOTALL)
 _QUICK_CHECK_BYTES = 64 << 20
-_STEPS_PER_CHECK = 200_000  # of SQLite's virtual machine: some ten milliseconds
+_INTERRUPT_SECONDS = 0.02  # between interrupts once a time limit is over
 _MAX_MESSAGE = 300  # an SQLite error can quote a whole row
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TRANSIENT = (
@@ -116,21 +117,30 @@ class SqliteSession(Session):
 
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[Callable[[], bool]]:
-        """Check the time now and then: every check must win the GIL."""
+        """Interrupt statements from another thread: FTS5 works for seconds in one step of SQLite.
+
+        Once this ends, nothing is interrupted any more.
+        """
         ends_at = monotonic() + seconds
+        is_done = threading.Event()
 
-        def is_over() -> bool:
-            return monotonic() > ends_at
+        def interrupt() -> None:
+            wait = seconds
+            while not is_done.wait(wait):
+                self.connection.interrupt()  # does nothing between two statements: repeat it
+                wait = _INTERRUPT_SECONDS
 
-        self.connection.set_progress_handler(is_over, _STEPS_PER_CHECK)
+        interrupter = threading.Thread(target=interrupt, name="headwater-time-limit", daemon=True)
+        interrupter.start()
         try:
-            yield is_over
+            yield lambda: monotonic() > ends_at
         except sqlite3.OperationalError as error:
             if _primary_code(error) == sqlite3.SQLITE_INTERRUPT:
                 raise SearchTooSlow(TOO_SLOW) from error
             raise
         finally:
-            self.connection.set_progress_handler(None, 0)
+            is_done.set()
+            interrupter.join()
 
     def given(self, _table: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
         """VALUES of many rows per statement."""
