@@ -160,6 +160,7 @@ PAGES = (
         queries=(("source={s}", 404),),
         cursor=_behind_article,
     ),
+    Page("GET", PODCAST + "/arrivals", queries=(("source={s}", 404),)),
     Page("GET", PODCAST + "/posts/{i}/diff"),
     Page("GET", PODCAST + "/posts/{i}"),
     Page("POST", PODCAST + "/posts/{i}/story/undo", ok=303, changes=False),  # it has none

@@ -8,7 +8,7 @@ from headwater.engine.followers import STORIES, handle_batch
 from tests.api.scripted_hosts import feed, watch
 from tests.api.stored_data import posts_of, source_of
 from tests.factories import a_post
-from tests.store.store_data import with_posts
+from tests.store.store_data import newest_posts, with_posts
 from tests.story_texts import TextGenerator
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited, findings
@@ -96,6 +96,47 @@ async def test_new_posts_are_announced_and_nothing_moves(pages: Visited, browser
         assert await page.locator(".posts > li").count() == 1
         await link.click()
         await expect(page.locator(".posts > li")).to_have_count(3)
+
+
+async def test_new_posts_are_announced_on_an_empty_list_if_they_match(
+    pages: Visited, browser_page: Page
+):
+    page, names = browser_page, ["one"]
+    async with web_of(host=lambda _: feed(*names)) as web:
+        source = await watch(pages, web.url("host"), includeHistory=True)
+        await page.goto(POSTS)
+        await is_live(page)
+        await page.keyboard.press("?")
+        await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("j")  # nothing to go to
+        other = await page.context.new_page()
+        await other.goto(f"{POSTS}?score=1")
+        await is_live(other)
+        async with other.expect_response(re.compile("/arrivals")) as counted:
+            await pages.post(f"{source}/poll")
+        assert await (await counted.value).json() == {"count": 0, "more": False}
+        await expect(other.locator("[data-arrivals] a")).to_have_count(0)
+        link = page.get_by_role("link", name="1 new post")
+        await link.click()
+        await expect(page.locator(".posts > li")).to_have_count(1)
+
+
+async def test_a_narrow_window_opens_the_original_page_by_key(pages: Visited, browser_page: Page):
+    page = browser_page
+    async with web_of(host=lambda _: feed("one")) as web:
+        source = await watch(pages, web.url("host"), includeHistory=True)
+        await pages.post(f"{source}/poll")
+        original = (await newest_posts(pages.app.store, podcast_id="default", limit=1))[0].url
+        await page.context.route(original, lambda route: route.fulfill(body="the original"))
+        await page.set_viewport_size(PHONE)
+        await page.goto(POSTS)
+        await page.keyboard.press("j")
+        async with page.context.expect_page() as opened:
+            await page.keyboard.press("o")
+        await expect((await opened.value).locator("body")).to_have_text("the original")
+        assert (await opened.value).url == original
+        assert page.url.endswith(POSTS)
 
 
 async def test_i2_a_phone_shows_a_story_once_and_reads_it_on_a_page(

@@ -5,7 +5,7 @@ from html import unescape
 from typing import Any
 
 from headwater.engine.followers import STORIES, handle_batch
-from headwater.model import Post
+from headwater.model import Post, Source
 from tests.api.stored_data import articles_of, posts_of, source_of
 from tests.factories import a_post
 from tests.store.store_data import newest_articles, newest_posts, with_posts
@@ -20,6 +20,18 @@ FRESH = {"title": "Fresh"}
 def ids_in(html: str) -> list[str]:
     """The articles that can be selected."""
     return re.findall(r'name="article" value="([^"]+)"', html)
+
+
+async def store_new(
+    pages: Visited, source: Source, *bodies: str, score: float | None = None
+) -> None:
+    """Store posts that get their numbers now."""
+    now = pages.app.clock.now().replace(microsecond=0)
+    same: dict[str, Any] = {"source_id": source.id, "created_at": now, "published_at": None}
+    posts = [a_post(body=body, url=f"{source.url}/{body}", **same) for body in bodies]
+    await with_posts(pages.app.store, source, *posts)
+    sql = "UPDATE posts SET score = :score WHERE body IN :bodies"
+    await pages.app.store.database.execute(sql, {"score": score, "bodies": list(bodies)})
 
 
 async def processed(pages: Visited) -> list[bool]:
@@ -110,6 +122,50 @@ async def test_posts_can_be_filtered_by_source(pages: Visited):
     assert "Only posts of One" in text
     assert "first" in text
     assert "second" not in text
+
+
+async def test_b3_posts_can_be_limited_by_score_and_processing(pages_by_each: Visited):
+    pages = pages_by_each
+    source = await source_of(pages)
+    await store_new(pages, source, "first")
+    ids = await articles_of(pages)
+    await pages.app.store.articles.mark_processed("default", ids, pages.app.clock.now())
+    await store_new(pages, source, "second", score=0.4)
+    await store_new(pages, source, "third", score=0.9)
+    await pages.app.followers.catch_up()
+
+    async def shown(query: str) -> list[str]:
+        html = await pages.text(f"{POSTS}?{query}")
+        return sorted(re.findall(r'<p class="excerpt">([^<]+)</p>', html))
+
+    assert await shown("score=0.5") == ["third"]
+    assert await shown("processed=true") == ["first"]
+    assert await shown("processed=false") == ["second", "third"]
+    assert await shown("score=0.4&q=second") == await shown("score=nan&q=second") == ["second"]
+    assert await shown("processed=x") == ["first", "second", "third"]
+    assert "No posts match" in await pages.text(f"{POSTS}?score=5")
+
+
+async def test_arrivals_are_the_new_posts_of_the_list(pages_by_each: Visited):
+    pages = pages_by_each
+    source = await source_of(pages)
+    await store_new(pages, source, "seen")
+
+    async def counted(html: str) -> dict[str, Any]:
+        [url] = re.findall(r'data-count-url="([^"]+)"', html)
+        return dict((await pages.get(unescape(url))).json)
+
+    lists = ["", "?score=0.5", "?q=river", f"?source={source.id}", "?until=2001-01-01", "?q=-sea"]
+    before = [await pages.text(f"{POSTS}{query}") for query in lists]
+    assert [await counted(html) for html in before] == [{"count": 0, "more": False}] * len(lists)
+    await store_new(pages, source, "river", score=0.7)
+    await store_new(pages, await source_of(pages), "sea")
+    await pages.app.followers.catch_up()
+    assert [(await counted(html))["count"] for html in before] == [2, 1, 1, 1, 0, 1]
+    await store_new(pages, source, *(f"river {n}" for n in range(30)))
+    await pages.app.followers.catch_up()
+    assert await counted(before[0]) == await counted(before[2]) == {"count": 25, "more": True}
+    assert "data-count-url" not in await pages.text(f"{POSTS}?q=(", status=422)
 
 
 async def test_posts_are_paged_and_new_posts_do_not_disturb_pages(pages_by_each: Visited):

@@ -1,13 +1,17 @@
 """The posts pages of a podcast, and what the articles page shares with them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, time
+from math import isfinite
+from typing import Annotated
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter
-from fastapi.responses import Response
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import JSONResponse, Response
 from markupsafe import Markup
+from pydantic import StringConstraints
 
 from headwater.api.schemas.pagination import Position, cursor_for, id_in, place_in
 from headwater.errors import AlreadyExists, QueryError, SearchTooSlow
@@ -17,6 +21,7 @@ from headwater.operations.post_diffs import diff_of
 from headwater.operations.search import remove_search, save_search, search_request
 from headwater.operations.stories import undo_story
 from headwater.store.content_filter import ContentFilter, Filtered
+from headwater.store.sequence_numbers import horizon
 from headwater.store.sources import SourceFilter
 from headwater.web.forms import fields_of, one
 from headwater.web.humanize import name_of
@@ -27,56 +32,105 @@ PAGE = 25
 _MAX_RENDERED = 300_000  # characters of Markdown on one page; further texts are shown as they are
 _MAX_CHOICES = 200  # sources in the menu of the filter
 _HEADING_LEVEL = 3  # below the title of a post
-
-
 _FILTERED = {"only": Filtered.ONLY, "any": Filtered.ANY}  # by the `filtered` parameter
+_PROCESSED = {"false": False, "true": True}  # by the `processed` parameter
 routes = APIRouter(prefix="/podcasts/{p}", include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PostQuery:
+    """The query and the filters of the list, as its form sends them."""
+
+    q: Annotated[str, StringConstraints(strip_whitespace=True)] = ""
+    order: str = ""
+    source: str = ""
+    since: str = ""
+    until: str = ""
+    filtered: str = ""
+    processed: str = ""
+    score: str = ""
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The parameters of a link to the same list."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether not all posts are listed."""
+        return bool(self.kept.keys() - {"order"})
+
+    @property
+    def is_of_source(self) -> bool:
+        """Whether all posts of one source are listed."""
+        return self.kept.keys() - {"order"} == {"source"}
+
+    async def chosen(self, page: DashboardPage) -> ContentFilter:
+        """The filters; invalid ones are left out."""
+        only = await source_at(page.store, page.podcast, self.source) if self.source else None
+        return ContentFilter(
+            source_id=None if only is None else only.id,
+            since=_start_of(self.since),
+            until=_start_of(self.until),
+            processed=_PROCESSED.get(self.processed),
+            min_score=_number_in(self.score),
+            story_once=page.podcast.stories and not self.filtered,
+            filtered=_FILTERED.get(self.filtered, Filtered.NO),
+        )
+
+
+GivenPostQuery = Annotated[PostQuery, Depends()]
 
 
 @routes.get("/posts")
 async def list_posts(
-    page: PodcastPage,
-    source: str = "",
-    since: str = "",
-    until: str = "",
-    filtered: str = "",
-    q: str = "",
-    order: str = "",
-    cursor: str | None = None,
+    page: PodcastPage, given: GivenPostQuery, cursor: str | None = None
 ) -> Response:
     """Show posts of a podcast, of one of its sources or of some days, or those of a search."""
     podcast, store = page.podcast, page.store
-    only = await source_at(store, podcast, source) if source else None
-    chosen = ContentFilter(
-        source_id=None if only is None else only.id,
-        since=_start_of(since),
-        until=_start_of(until),
-        story_once=podcast.stories and not filtered,
-        filtered=_FILTERED.get(filtered, Filtered.NO),
-    )
-    given = {"source": source, "since": since, "until": until, "filtered": filtered}
-    given |= {"q": q.strip(), "order": order}
-    kept = {name: value for name, value in given.items() if value}
+    chosen = await given.chosen(page)
+    last_number = await store.database.read_single(horizon)  # later ones are announced
     error = ""
     try:
         posts, last = await _found(page, chosen, given, cursor)
     except (QueryError, SearchTooSlow) as refused:
         posts, last, error = (), None, str(refused)
+    list_url = podcast_url(podcast.id, "posts", given.kept)
+    ids = [*filter(None, [chosen.source_id]), *(post.source_id for post in posts)]
+    known = await store.sources.known(ids)
     return page.show(
         "posts.html",
         status=422 if error else 200,
         posts=posts,
         error=error,
-        sources=await store.sources.known(post.source_id for post in posts),
+        sources=known,
         choices=await _choices(page),
         searches=await store.saved_searches.all(podcast.id),
         needs_token=await store.tokens.exist(),
-        only=only,
+        only=known.get(chosen.source_id or ""),
         given=given,
-        list_url=podcast_url(podcast.id, "posts", kept),
-        first_url=podcast_url(podcast.id, "posts", kept) if cursor else None,
-        next_url=podcast_url(podcast.id, "posts", kept, last) if last else None,
+        list_url=list_url,
+        arrivals_url=podcast_url(podcast.id, "arrivals", given.kept | {"after": str(last_number)}),
+        first_url=list_url if cursor else None,
+        next_url=podcast_url(podcast.id, "posts", given.kept, last) if last else None,
     )
+
+
+@routes.get("/arrivals")
+async def count_arrivals(
+    page: PodcastPage, given: GivenPostQuery, after: Annotated[int, Query(ge=0, lt=2**63)] = 0
+) -> JSONResponse:
+    """How many posts of a list were stored after a number; `more`: there are more than these."""
+    chosen = await given.chosen(page)
+    if not given.q:
+        part = await page.store.posts.after(page.podcast.id, after, PAGE, chosen=chosen)
+        return JSONResponse({"count": len(part.items), "more": part.more})
+    try:
+        found, last = await _found(page, chosen, replace(given, order=""), None)
+    except (QueryError, SearchTooSlow):
+        found, last = (), None
+    new = [post for post in found if (post.seq or 0) > after]  # those stored last are first
+    return JSONResponse({"count": len(new), "more": bool(last) and len(new) == len(found)})
 
 
 async def _choices(page: DashboardPage) -> Sequence[Source]:
@@ -114,18 +168,18 @@ async def show_diff(page: PodcastPage, i: str) -> Response:
 
 
 async def _found(
-    page: DashboardPage, chosen: ContentFilter, given: Mapping[str, str], cursor: str | None
+    page: DashboardPage, chosen: ContentFilter, given: PostQuery, cursor: str | None
 ) -> tuple[Sequence[Post], Position | None]:
     """The posts of a page, and the position of the last one if there are more."""
     podcast, store = page.podcast, page.store
-    if given["q"]:
+    if given.q:
         request = search_request(
             podcast,
-            given["q"],
+            given.q,
             chosen,
             now=page.app.clock.now(),
             limit=PAGE,
-            by_rank=given["order"] == "rank",
+            by_rank=given.order == "rank",
             behind=place_in(cursor),
         )
         found = await store.search.posts(request)
@@ -188,6 +242,15 @@ def _start_of(day: str) -> datetime | None:
         return datetime.combine(date.fromisoformat(day), time(), UTC)
     except ValueError:
         return None
+
+
+def _number_in(text: str) -> float | None:
+    """A number; None if the parameter is missing or invalid."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
 
 
 def podcast_url(

@@ -3,6 +3,8 @@
 
 const READ_KEY = "headwater-read"; // ids of posts that were read in this browser
 const MOST_READ = 2000;
+const SOON = 500; // after a new post: others often follow
+const INDEXED = 10_000; // by then searches find it, and copies are grouped
 const wide = matchMedia("(min-width: 64rem)");
 const items = [...document.querySelectorAll(".posts > li")];
 const pane = document.getElementById("reading");
@@ -58,6 +60,7 @@ async function show(index) {
 }
 
 function go(step) {
+  if (!items.length) return;
   const index = Math.min(Math.max(current + step, 0), items.length - 1);
   if (index === current) return;
   linkOf(items[index]).focus({ preventScroll: true });
@@ -67,9 +70,8 @@ function go(step) {
 }
 
 function openOriginal() {
-  const link = wide.matches && pane.querySelector(".title a[target]");
-  if (link) link.click();
-  else if (current >= 0) linkOf(items[current]).click();
+  const url = items[current]?.dataset.original;
+  if (url) window.open(url, "_blank", "noopener,noreferrer");
 }
 
 // --- Keys.
@@ -92,34 +94,44 @@ function onKey(event) {
   act();
 }
 
-// --- New posts are announced, the list stays as it is.
+// --- New posts of this list are announced, the list stays as it is.
 
-function announce() {
-  const place = document.querySelector("[data-arrivals]");
-  let count = 0;
-  document.addEventListener("newpost", ({ detail }) => {
-    const { podcast, source, url } = place.dataset;
-    if (detail.podcastId !== podcast || (source && detail.sourceId !== source)) return;
-    count += 1;
+function announce(place) {
+  const { podcast, source, url, countUrl } = place.dataset;
+  let soon = null;
+  let later = null;
+
+  async function count() {
+    soon = null;
+    const answer = await fetch(countUrl).catch(() => null); // the next post asks again
+    if (!answer?.ok) return;
+    const { count, more } = await answer.json();
+    if (!count) return place.replaceChildren();
     const link = document.createElement("a");
     link.href = url;
-    link.textContent = count === 1 ? "1 new post" : `${count} new posts`;
+    link.textContent = count === 1 && !more ? "1 new post" : `${count}${more ? "+" : ""} new posts`;
     place.replaceChildren(link);
+  }
+
+  document.addEventListener("newpost", ({ detail }) => {
+    if (detail.podcastId !== podcast || (source && detail.sourceId !== source)) return;
+    soon ??= setTimeout(count, SOON);
+    clearTimeout(later);
+    later = setTimeout(count, INDEXED);
   });
 }
 
-if (items.length) {
-  const ids = readIds();
-  for (const [index, item] of items.entries()) {
-    item.classList.toggle("read", ids.has(item.dataset.post));
-    linkOf(item).addEventListener("click", (event) => {
-      if (!wide.matches) return mark(item, true);
-      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-      event.preventDefault();
-      show(index);
-    });
-    linkOf(item).addEventListener("focus", () => { if (!wide.matches) current = index; });
-  }
-  document.addEventListener("keydown", onKey);
-  announce();
+const ids = readIds();
+for (const [index, item] of items.entries()) {
+  item.classList.toggle("read", ids.has(item.dataset.post));
+  linkOf(item).addEventListener("click", (event) => {
+    if (!wide.matches) return mark(item, true);
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    show(index);
+  });
+  linkOf(item).addEventListener("focus", () => { if (!wide.matches) current = index; });
 }
+document.addEventListener("keydown", onKey);
+const place = document.querySelector("[data-arrivals]");
+if (place) announce(place);
