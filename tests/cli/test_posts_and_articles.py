@@ -147,3 +147,24 @@ def test_i2_i3_a_post_shows_who_else_has_its_story_and_can_leave_it(cli, web):
     assert cli("post", post["id"], "--undo-story").out == "The post is in no story\n"
     assert len(cli.json("posts", "--stories", "--json")) == 6
     assert cli.json("aggregate", "--json")["linkedPosts"] == 1
+
+
+def test_b3_a_search_is_limited_by_score_filter_and_processing(cli, source):
+    def found(*options):
+        return {item["id"] for item in cli.json("search", "type:rss", *options, "--json")}
+
+    scored, hidden, *others = cli.json("posts", "--json")
+    assert len(found()) == 5
+    assert cli("annotate", scored["id"], "--post", "--score", 2).code == 0
+    assert found("--min-score", 1.5) == {scored["id"]}
+    assert found("--min-score", 3) == set()
+    assert cli("edit", source, "--block", f'title:"{hidden["title"]}"').code == 0
+    assert found("--filtered") == {hidden["id"]}
+    assert found() == {scored["id"], *(post["id"] for post in others)}
+    cli("aggregate")
+    first = cli.json("articles", "--json")[0]
+    cli("articles", "--mark", first["id"])
+    assert found("--processed") == set(first["postIds"])
+    assert found("--unprocessed") == found() - found("--processed")
+    assert found("--articles", "--processed") == {first["id"]}
+    assert len(found("--articles", "--unprocessed")) == 3

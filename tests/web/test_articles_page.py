@@ -11,6 +11,7 @@ from tests.api.stored_data import articles_of, posts_of, source_of
 from tests.store.store_data import a_post_of, newest_articles, newest_posts, with_posts
 from tests.web.conftest import Visited
 from tests.web.test_hosts_page import words
+from tests.web.test_posts_page import store_new
 
 ARTICLES = "/podcasts/default/articles"
 
@@ -194,3 +195,28 @@ async def test_e2_deleting_an_article_on_a_later_page_returns_to_that_page(pages
     location = urlsplit(answer.headers["Location"])
     kept = parse_qs(urlsplit(later).query)
     assert parse_qs(location.query) | kept == parse_qs(location.query)
+
+
+async def test_b3_articles_are_searched_in_the_list_that_is_shown(pages_by_each: Visited):
+    pages = pages_by_each
+    source = await source_of(pages)
+    await store_new(pages, source, "sea", *(f"river {n}" for n in range(27)))
+    await articles_of(pages)
+    await pages.app.followers.catch_up()
+
+    async def shown(url: str) -> list[str]:
+        return re.findall(r'name="article" value="([^"]+)"', await pages.text(url))
+
+    first = await pages.text(f"{ARTICLES}?q=river")
+    [next_url] = re.findall(r'href="([^"]+cursor=[^"]+)" rel="next"', first)
+    ids = [*(await shown(f"{ARTICLES}?q=river")), *(await shown(unescape(next_url)))]
+    assert len(ids) == len(set(ids)) == 27
+    assert len(await shown(f"{ARTICLES}?q=sea&show=all")) == 1
+    assert "No articles match" in await pages.text(f"{ARTICLES}?q=sea&show=processed")
+    second = await pages.text(unescape(next_url))
+    [action] = re.findall(r'<form method="post" action="([^"]+/processed[^"]+)">', second)
+    answer = await pages.send(unescape(action), {"only": ids[-1]})
+    assert answer.headers["Location"].startswith(f"{ARTICLES}?show=unprocessed&q=river&cursor=")
+    assert await shown(answer.headers["Location"]) == ids[25:-1]
+    wrong = words(await pages.text(f"{ARTICLES}?q=(river", status=422))
+    assert "At character 1: expected ) for this (." in wrong

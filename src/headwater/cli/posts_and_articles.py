@@ -46,6 +46,8 @@ Since = Annotated[
     str | None, typer.Option(metavar="WHEN", help="From then on, such as 7d, 12h or 2027-01-31.")
 ]
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Before then.")]
+OnlyHidden = Annotated[bool, typer.Option("--filtered", help="Only posts that a filter hides.")]
+MinScore = Annotated[float | None, typer.Option(help="Only with at least this score.")]
 
 
 @commands.command(epilog="Example: headwater posts --source 3f2a --limit 5")
@@ -54,9 +56,7 @@ def posts(
     source: OfSource = None,
     since: Since = None,
     until: Until = None,
-    filtered: Annotated[
-        bool, typer.Option("--filtered", help="Only posts that a filter hides.")
-    ] = False,
+    filtered: OnlyHidden = False,
     stories: Annotated[
         bool, typer.Option("--stories", help="Show a story once that several sources report.")
     ] = False,
@@ -158,7 +158,7 @@ def articles(
     batch: Annotated[
         str | None, typer.Option(metavar="NAME", help="A name to undo the marked ones by.")
     ] = None,
-    min_score: Annotated[float | None, typer.Option(help="Only with at least this score.")] = None,
+    min_score: MinScore = None,
     expiring: Soon = False,
     limit: Limit = 50,
     json: output.Json = False,

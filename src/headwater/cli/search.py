@@ -15,7 +15,9 @@ from headwater.cli.cli_context import invocation
 from headwater.cli.columns import Column, wide
 from headwater.cli.posts_and_articles import (
     Limit,
+    MinScore,
     OfSource,
+    OnlyHidden,
     Since,
     Until,
     age_of,
@@ -27,6 +29,7 @@ from headwater.content import SavedSearch
 from headwater.model import Article, Podcast, Post
 from headwater.operations.search import remove_search, save_search, search_request
 from headwater.query.ranking import SearchOrder
+from headwater.store.content_filter import Filtered
 
 commands = typer.Typer()
 _searches = typer.Typer(
@@ -46,6 +49,12 @@ def search(
     source: OfSource = None,
     since: Since = None,
     until: Until = None,
+    filtered: OnlyHidden = False,
+    processed: Annotated[
+        bool | None,
+        typer.Option("--processed/--unprocessed", help="Only these."),
+    ] = None,
+    min_score: MinScore = None,
     order: Annotated[
         SearchOrder, typer.Option(help="Newest first, or words in the title first.")
     ] = SearchOrder.NEW,
@@ -61,6 +70,9 @@ def search(
     ) -> tuple[Sequence[Post] | Sequence[Article], timedelta]:
         await _complete_index(app)
         chosen = await filter_of(app, source, since, until, now)
+        chosen = replace(chosen, processed=processed, min_score=min_score)
+        if filtered:
+            chosen = replace(chosen, filtered=Filtered.ONLY)
         by_rank = order is SearchOrder.RANK
         request = search_request(podcast, query, chosen, now=now, limit=limit, by_rank=by_rank)
         request = replace(request, max_characters=inf)
@@ -68,7 +80,7 @@ def search(
         return (await find(request)).items, age_of(app, podcast)
 
     items, age = call.do_in_podcast(found)
-    columns: Any = article_columns(now, age) if articles else post_columns(now)
+    columns: Any = article_columns(now, age) if articles else post_columns(now, filtered=filtered)
     schema, empty = "ArticleOut" if articles else "PostOut", "Nothing matches."
     output.show_items(columns, items, schema=schema, json=json, empty=empty, context=[age])
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from headwater.api.schemas.pagination import id_in
+from headwater.api.schemas.pagination import Position, id_in, place_in
 from headwater.engine.article_upkeep import plan_aggregation
-from headwater.errors import NotFound, UsageError
+from headwater.errors import NotFound, QueryError, SearchTooSlow, UsageError
 from headwater.model import Article
 from headwater.operations.articles import (
     aggregate,
@@ -18,6 +19,7 @@ from headwater.operations.articles import (
     undo_processed,
 )
 from headwater.operations.podcast_views import expiring_soon, pending_posts
+from headwater.operations.search import search_request
 from headwater.rules.admission import article_age
 from headwater.rules.expiry import article_expires_at
 from headwater.store.article_processing import ProcessedBatch
@@ -38,6 +40,7 @@ _MAX_POSTS = 50  # of a digest that are listed
 _MAX_BATCHES = 20
 _UNDO = "undo"  # the query parameter with the ids that the last action has marked
 _GONE = "One of these articles is gone, so none was {}. This is the list as it is."
+_Listed = tuple[Sequence[Article], Position | None]  # and where to go on, if there are more
 routes = APIRouter(prefix="/podcasts/{p}/articles", include_in_schema=False)
 
 
@@ -127,18 +130,24 @@ async def _articles(page: DashboardPage, error: str = "") -> Response:
     podcast, store, now, policy = page.podcast, page.store, page.app.clock.now(), page.app.policy
     shown, cursor = _shown(page.request), page.request.query_params.get("cursor")
     only = page.request.query_params.get("article")
-    part = await (_listed(page, shown, cursor) if only is None else _alone(page, only))
-    last = (part.items[-1].id,) if part.more else None
-    kept = {"show": shown}
+    q, last = _searched(page.request), None
+    items: Sequence[Article] = ()
+    try:
+        items, last = await (
+            _listed(page, shown, q, cursor) if only is None else _alone(page, only)
+        )
+    except (QueryError, SearchTooSlow) as refused:
+        error = error or f"{str(refused)[:1].upper()}{str(refused)[1:]}."
+    kept = {"show": shown} | ({"q": q} if q else {})
     plans = "plan" in page.request.query_params
     return page.show(
         "articles.html",
         status=422 if error else 200,
-        articles=part.items,
-        texts=await rendered_texts(part.items),
-        posts=await _posts_of(page, part.items),
-        expiry=_expiry(page, part.items),
-        sources=await store.sources.known(article.source_id for article in part.items),
+        articles=items,
+        texts=await rendered_texts(items),
+        posts=await _posts_of(page, items),
+        expiry=_expiry(page, items),
+        sources=await store.sources.known(article.source_id for article in items),
         pending=await pending_posts(store, podcast, now, policy),
         plan=await plan_aggregation(store, podcast, now, policy) if plans else None,
         batches=await _batches(page) if shown == "processed" else (),
@@ -146,7 +155,8 @@ async def _articles(page: DashboardPage, error: str = "") -> Response:
         shown=shown,
         is_one=only is not None,
         max_posts=_MAX_POSTS,
-        cursor=cursor,
+        q=q,
+        kept=urlencode(kept | ({"cursor": cursor} if cursor else {})),
         error=error,
         needs_token=await store.tokens.exist(),
         feeds=f"/api/users/{quoted(podcast.user_id)}/podcasts/{quoted(podcast.id)}",
@@ -155,20 +165,25 @@ async def _articles(page: DashboardPage, error: str = "") -> Response:
     )
 
 
-async def _listed(page: DashboardPage, shown: str, cursor: str | None) -> KeysetPage[Article]:
-    """A page of the list."""
+async def _listed(page: DashboardPage, shown: str, q: str, cursor: str | None) -> _Listed:
+    """A page of the list, or of a search in it."""
     now, policy = page.app.clock.now(), page.app.policy
     soon = expiring_soon(page.podcast, now, policy) if shown == "expiring" else None
     chosen = ContentFilter(processed=_SHOWN[shown], expiring=soon)
+    if q:
+        behind = place_in(cursor)
+        request = search_request(page.podcast, q, chosen, now=now, limit=PAGE, behind=behind)
+        results = await page.store.search.articles(request)
+        return results.items, results.next
     found: KeysetPage[Article] = await page.store.articles.page(
         page.podcast.id, chosen=chosen, limit=PAGE, behind=id_in(cursor)
     )
-    return found
+    return found.items, (found.items[-1].id,) if found.more else None
 
 
-async def _alone(page: DashboardPage, article_id: str) -> KeysetPage[Article]:
+async def _alone(page: DashboardPage, article_id: str) -> _Listed:
     """One article, which another one links to."""
-    return KeysetPage((await page.store.articles.get(page.podcast.id, article_id),), more=False)
+    return (await page.store.articles.get(page.podcast.id, article_id),), None
 
 
 async def _posts_of(
@@ -200,9 +215,15 @@ def _shown(request: Request) -> str:
     return wanted if wanted in _SHOWN else "unprocessed"
 
 
+def _searched(request: Request) -> str:
+    """Return the query of a search; empty if there is none."""
+    return request.query_params.get("q", "").strip()
+
+
 def _back(page: DashboardPage, **more: str) -> str:
     """Return the URL of the list that the form was on."""
-    cursor = page.request.query_params.get("cursor")
-    id_in(cursor)
-    kept = {"show": _shown(page.request)} | ({"cursor": cursor} if cursor else {}) | more
+    cursor, q = page.request.query_params.get("cursor"), _searched(page.request)
+    (place_in if q else id_in)(cursor)
+    kept = {"show": _shown(page.request)} | ({"q": q} if q else {})
+    kept |= ({"cursor": cursor} if cursor else {}) | more
     return podcast_url(page.podcast.id, "articles", kept)
