@@ -23,6 +23,7 @@ from headwater.query.syntax import (
     TextTerm,
     TimeTerm,
     TypeTerm,
+    terms_of,
 )
 from headwater.store.content_filter import processed_condition
 from headwater.store.row_mapping import to_ms
@@ -210,6 +211,11 @@ class SqliteTranslation(Translation):
     def lookup(self, query: Query, labels: Sequence[Part] = ()) -> str:
         """A lookup in the index by number."""
         found = self.conditions(query, labels)
+        if any(isinstance(term, TextTerm) and term.is_prefix for term in terms_of(query)):
+            # FTS5 merges the lists of all words with a prefix at every lookup: read them once. The
+            # plus sign keeps SQLite from going through them for every post.
+            matching = f"(SELECT rowid FROM search_index {self.entry} WHERE {found.scope})"
+            return " AND ".join([f"+{self.table}.seq IN {matching}", *found.others])
         return f"""EXISTS (SELECT 1 FROM search_index {self.entry}
             WHERE {self.entry}.rowid = {self.table}.seq
                 AND {" AND ".join([found.scope, *found.others])})"""
