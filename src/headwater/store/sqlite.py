@@ -33,12 +33,12 @@ from headwater.store.sqlite_files import (
     is_replaced,
     locked_file,
     log_files,
+    switch_to_wal,
 )
 
 log = get_logger()
 T = TypeVar("T")
 BUSY_SECONDS = 5.0  # wait for another process's lock
-_WAL_ATTEMPTS = 5
 _VALUES_PER_STATEMENT = 4000
 _ROWS_PER_STATEMENT = 512
 _ARRAY = re.compile(r"\bIN :(\w+)")
@@ -81,7 +81,7 @@ class SqliteSession(Session):
         )
         try:
             if wal:
-                _switch_to_wal(self.connection)
+                switch_to_wal(self.connection)
             for pragma in (
                 "synchronous = FULL",  # a committed post survives a power cut (K3)
                 "foreign_keys = ON",
@@ -381,20 +381,6 @@ def _primary_code(error: Exception) -> int:
 
 def _lowered(text: str | None) -> str | None:
     return None if text is None else lowered(text)
-
-
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    for attempt in range(_WAL_ATTEMPTS):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            # two processes open a new file at once: this pragma ignores the busy timeout
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == _WAL_ATTEMPTS - 1:
-                raise
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("ROLLBACK")
-        else:
-            return
 
 
 def _roll_back(session: Session) -> None:

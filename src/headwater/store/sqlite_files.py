@@ -2,11 +2,13 @@
 
 import fcntl
 import os
+import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 FileIdentity = tuple[int, int]  # device and inode
+_WAL_ATTEMPTS = 5
 
 
 def create_private(path: Path) -> None:
@@ -67,3 +69,18 @@ def locked_file(path: str, how: int = fcntl.LOCK_EX) -> int | None:
         os.close(handle)
         return None
     return handle
+
+
+def switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Use a write-ahead log, also if another process opens the new file at the same time."""
+    for attempt in range(_WAL_ATTEMPTS):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # two processes open a new file at once: this pragma ignores the busy timeout
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == _WAL_ATTEMPTS - 1:
+                raise
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        else:
+            return
