@@ -83,6 +83,42 @@ def test_y6_a_single_dead_feed_is_disabled_as_before(engine: Engine) -> None:
     assert storms == []
 
 
+def test_y6_feeds_that_died_at_once_are_a_storm_once_and_then_disabled(engine: Engine) -> None:
+    """One feed works: each of its successes would end a storm, and the next round begin one."""
+
+    async def four_die(env: RunningEngine) -> tuple[list[Source], list[Incident]]:
+        *dead, healthy = sources_of("host.example", 5)
+        await env.store.sources.add_many([*dead, healthy])
+        for source in dead:
+            env.fetch.on(source.url, GONE)
+        env.fetch.on(healthy.url, Answer(200))
+        for _ in range(6):  # the first round is the fault of the host
+            await rounds(env, dead, 1)
+            await rounds(env, [healthy], 1)
+        after = [await env.source(source.id) for source in [*dead, healthy]]
+        return after, await storms_of(env)
+
+    [(after, storms)] = engine.play(four_die)
+    assert [source.enabled for source in after] == [*[False] * 4, True]
+    assert len(storms) == 1
+    assert storms[0].closed_at is not None
+
+
+def test_y6_sources_that_recovered_can_be_in_another_storm(engine: Engine) -> None:
+    async def twice(env: RunningEngine) -> tuple[list[Source], list[Incident]]:
+        sources = sources_of("host.example", 4)
+        await env.store.sources.add_many(sources)
+        for answer in (GONE, Answer(200), GONE):
+            for source in sources:
+                env.fetch.on(source.url, answer)
+            await rounds(env, sources, 1 if answer is not GONE else 6)
+        return [await env.source(one.id) for one in sources], await storms_of(env)
+
+    [(after, storms)] = engine.play(twice)
+    assert [(source.enabled, source.permanent_failures) for source in after] == [(True, 0)] * 4
+    assert sorted(one.closed_at is None for one in storms) == [False, True]
+
+
 def test_y6_three_of_six_failing_sources_are_no_storm(engine: Engine) -> None:
     async def half(env: RunningEngine) -> list[Source]:
         sources = sources_of("host.example", 6)

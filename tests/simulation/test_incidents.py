@@ -25,6 +25,7 @@ HOSTS = (
     ("dead.example", 2, HostBehaviour.REFUSING, 10, 60),
     ("rejecting.example", 2, HostBehaviour.REJECTING, 10, 20),
     ("flapping.example", 2, HostBehaviour.FLAPPING, 10, 100),
+    ("cleared.example", 5, HostBehaviour.STEADY, 0, 0),
     ("silent.example", 1, HostBehaviour.STEADY, 0, 0),
     *((f"steady{number}.example", 1, HostBehaviour.STEADY, 0, 0) for number in range(8)),
 )
@@ -33,6 +34,8 @@ EXPECTED = {
     "gone.example": [IncidentKind.DISABLED],
     "dead.example": [IncidentKind.FAILING],
     "rejecting.example": [IncidentKind.REJECTING],
+    # its feeds die at once and for good, except one that ends the storm
+    "cleared.example": [IncidentKind.STORM, IncidentKind.DISABLED],
     "silent.example": [IncidentKind.SILENT],
     None: [IncidentKind.OUTAGE],
 }
@@ -56,6 +59,7 @@ def problems() -> Scenario:
         for number in range(count)
     )
     silences = {"https://silent.example/0": Silence(2 * DAY_SECONDS, 10 * DAY_SECONDS)}
+    deaths = {f"https://cleared.example/{number}": 50 * HOUR for number in range(4)}
     plan = [
         *checks_only(DAYS),
         PlannedFault(12 * HOUR, FaultKind.KILL, 20.0),
@@ -64,7 +68,8 @@ def problems() -> Scenario:
         PlannedFault(110.75 * HOUR, FaultKind.CHECK),
     ]
     plan.sort(key=lambda fault: fault.at)
-    return Scenario(1, DAYS, Population(sources, hosts, silences=silences), plan, slow_store=True)
+    population = Population(sources, hosts, silences=silences, deaths=deaths)
+    return Scenario(1, DAYS, population, plan, slow_store=True)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +82,8 @@ def test_y1_every_problem_opens_one_incident_and_closes_it(checker):
     for incident in checker.incident_checks.opened:
         found.setdefault(incident.host, []).append(incident.kind)
     assert found == EXPECTED
-    assert len(checker.incident_checks.closed) == len(EXPECTED) - 1  # one source is gone for ever
+    number = sum(map(len, EXPECTED.values()))
+    assert len(checker.incident_checks.closed) == number - 2  # two hosts have feeds that are gone
 
 
 def test_y6_a_storm_of_a_host_disables_no_source(checker):
@@ -89,6 +95,11 @@ def test_y6_a_storm_of_a_host_disables_no_source(checker):
 def test_f3_a_single_dead_feed_is_disabled(checker):
     dead = checker.sources["gone.example-0"].source
     assert dead.disabled_reason == "Auto-disabled after 5 consecutive 404 errors"
+
+
+def test_f3_feeds_that_died_at_once_are_disabled(checker):
+    of_host = [one.source for one in checker.sources.values() if one.lane == "cleared.example"]
+    assert [source.enabled for source in of_host] == [False] * 4 + [True]
 
 
 def storms_count(patch):
@@ -108,6 +119,10 @@ def storms_unnoticed(patch):
         return limit
 
     patch.setattr(memory_incidents.MemoryStorms, "others_polled", others_polled)
+
+
+def dead_feeds_begin_storms(patch):
+    patch.setattr(fault_attribution, "has_recovered", lambda *_: True)
 
 
 def changed_incidents(patch, change):
@@ -167,6 +182,7 @@ MUTANTS = {
     every_failure_is_the_fault_of_the_host: "Y6",
     failures_before_a_storm_stay: "Y6",
     storms_unnoticed: "Y6",
+    dead_feeds_begin_storms: "Y6",
     incidents_missed: "Y1",
     incidents_opened_twice: "Y1",
     incidents_never_closed: "Y1",

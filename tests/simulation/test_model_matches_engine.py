@@ -45,6 +45,8 @@ class NoChecks(StateChecks):
 
     def rewritten(self, before: Source, after: Source, why: str) -> None: ...
 
+    def storm_began(self, host: str, now: datetime) -> None: ...
+
     def incidents_changed(self, changes: IncidentChanges) -> None: ...
 
 
@@ -117,6 +119,7 @@ async def evidence(store: Any, now: datetime) -> tuple[object, ...]:
         found.working,
         found.storms,
         [await storms.lasting(f"host{n}.example") for n in range(5)],
+        [await storms.last_began(f"host{n}.example") for n in range(5)],
         [await storms.others_polled(f"host{n}.example", now, ["x"], limit=9) for n in range(5)],
     )
 

@@ -44,3 +44,14 @@ async def test_y6_explain_names_the_storm(store: Store):
     healthy = await stored(store, host=HOST)
     steps = (await explanation_of(store, healthy.id, NOW, a_policy())).steps
     assert "failure storm" not in [step.what for step in steps]
+
+
+async def test_y6_sources_without_a_success_since_the_last_storm_are_not_counted(store: Store):
+    polled = {"host": HOST, "first_poll_done": True, "last_polled": NOW}
+    assert await store.storms.last_began(HOST) is None
+    for succeeded_at in (NOW, NOW - MINUTE, NOW - HOUR, None):
+        await stored(store, **polled, last_success_at=succeeded_at)
+    assert await store.storms.others_polled(HOST, NOW, ["x"], limit=9) == 4
+    await store.storms.begin(HOST, "404", NOW - MINUTE)
+    assert await store.storms.last_began(HOST) == NOW - MINUTE
+    assert await store.storms.others_polled(HOST, NOW, ["x"], limit=9) == 1

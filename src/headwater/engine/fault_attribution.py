@@ -13,6 +13,7 @@ from headwater.rules.failure_storms import (
     WINDOW_SECONDS,
     CountedFailure,
     as_fault_of_host,
+    has_recovered,
     may_be_in_storm,
     most_others,
     without_counted,
@@ -21,6 +22,7 @@ from headwater.rules.politeness import host_of
 from headwater.store.storms import Storms
 
 log = get_logger()
+Runs = dict[str, list[CountedFailure]]  # by source, one after another
 _KNOWN_SECONDS = 60.0  # for which a storm is not looked up again
 
 
@@ -33,7 +35,7 @@ class FaultAttribution:
         self._edit = edit
         self._clock = clock
         # by host and source: its permanent failures of the last hour that are still counted
-        self._failed: dict[str, dict[str, list[CountedFailure]]] = {}
+        self._failed: dict[str, Runs] = {}
         self._lasting: dict[str, float] = {}  # by host: until when a storm is known to last
 
     async def judge(self, subject: Subject, failure: Failure, error: Exception) -> Failure:
@@ -96,14 +98,16 @@ class FaultAttribution:
 
     async def _begins(self, subject: Subject, failure: Failure, host: str) -> bool:
         """Whether a storm begins with this failure; then take back those that led to it."""
-        since = self._clock.monotonic() - WINDOW_SECONDS
-        recent = (
-            (id_, [one for one in run if one.at > since])
-            for id_, run in self._failed.get(host, {}).items()
-        )
-        earlier = {id_: run for id_, run in recent if any(one.kind == failure.kind for one in run)}
-        # one address counts once, however many users watch it
-        failing = {*(run[-1].after.url for run in earlier.values()), subject.source.url}
+        earlier = self._failed_alike(host, failure.kind)
+        if len(_addresses(earlier, subject)) < MIN_SOURCES:
+            return False
+        last_at = await self._storms.last_began(host)
+        if not has_recovered(subject.source, last_at):
+            return False
+        earlier = {
+            id_: run for id_, run in earlier.items() if has_recovered(run[-1].before, last_at)
+        }
+        failing = _addresses(earlier, subject)
         if len(failing) < MIN_SOURCES:
             return False
         now, most = self._clock.now(), most_others(len(failing))
@@ -117,3 +121,17 @@ class FaultAttribution:
             with suppress(NotFound):  # removed meanwhile
                 await self._edit(id_, partial(without_counted, run=run, kind=failure.kind))
         return True
+
+    def _failed_alike(self, host: str, kind: str) -> Runs:
+        """The failures of the last hour of the sources that failed in this way."""
+        since = self._clock.monotonic() - WINDOW_SECONDS
+        recent = (
+            (id_, [one for one in run if one.at > since])
+            for id_, run in self._failed.get(host, {}).items()
+        )
+        return {id_: run for id_, run in recent if any(one.kind == kind for one in run)}
+
+
+def _addresses(earlier: Runs, subject: Subject) -> set[str]:
+    """The failing addresses: one counts once, however many users watch it."""
+    return {*(run[-1].after.url for run in earlier.values()), subject.source.url}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from headwater.model import Failure, FailureType, Source
 
@@ -22,6 +23,17 @@ def may_be_in_storm(source: Source, failure: Failure) -> bool:
     """
     is_permanent = failure.type is FailureType.PERMANENT and not failure.local
     return is_permanent and source.first_poll_done
+
+
+def has_recovered(source: Source, last_storm_at: datetime | None) -> bool:
+    """Whether a source can be part of a new storm: it has succeeded since the last one began.
+
+    Feeds that died for good would otherwise begin a storm whenever another source of the host
+    has ended one, and never be disabled.
+    """
+    if last_storm_at is None:
+        return True
+    return source.last_success_at is not None and source.last_success_at > last_storm_at
 
 
 def as_fault_of_host(failure: Failure) -> Failure:

@@ -172,7 +172,8 @@ class IncidentChecks:
             return True
         if problem.since is None or not _is_failing(record):
             return False
-        if self._storms.lasts(record) is StormVerdict.YES and record.source.first_poll_done:
+        is_in_storm = self._storms.has_lasted(record, self._grace)
+        if is_in_storm and record.source.first_poll_done:
             return True
         grace = timedelta(seconds=self._grace)
         return self._state.clock.now() - problem.since > self._failing_after + grace

@@ -28,8 +28,9 @@ _OTHER_KINDS = (None,) * (SELECTOR_POLLS - 1)  # no simulated source has a selec
 class MemoryStorms:
     """When failure storms of hosts began."""
 
-    def __init__(self, sources: MemorySources) -> None:
+    def __init__(self, sources: MemorySources, on_begin: Callable[[str, datetime], None]) -> None:
         self._sources = sources
+        self._on_begin = on_begin
         self._storms: dict[str, Storm] = {}
 
     async def lasting(self, host: str) -> Storm | None:
@@ -39,21 +40,28 @@ class MemoryStorms:
             return None
         return storm
 
+    async def last_began(self, host: str) -> datetime | None:
+        """Return when the last storm of a host began."""
+        storm = self._storms.get(host)
+        return None if storm is None else storm.since
+
     async def others_polled(
         self, host: str, now: datetime, failing: Sequence[str], *, limit: int
     ) -> int:
         """Return how many other addresses of a host were polled within the last hour."""
-        since = now - _POLLED_WITHIN
+        since, storm = now - _POLLED_WITHIN, self._storms.get(host)
         urls = {
             source.url
             for source in self._sources.of_host(host)
             if source.first_poll_done and source.last_polled and source.last_polled >= since
+            if storm is None or _is_after(storm.since, source)
         }
         return min(len(urls.difference(failing)), limit)
 
     async def begin(self, host: str, kind: str, now: datetime) -> None:
         """Store that a storm began."""
         self._storms[host] = Storm(host, kind, now)
+        self._on_begin(host, now)
 
     async def hosts(self) -> list[str]:
         """Return the hosts whose storm lasts."""

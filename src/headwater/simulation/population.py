@@ -23,6 +23,9 @@ _FAULTY_SHARE = 0.15  # of hosts
 _MOVED_FOR_GOOD = 0.5  # of hosts that redirect
 _FULL_TEXT_SHARE = 0.05  # of sources
 _SILENT_SHARE = 0.05  # of sources
+_LEAST_FEEDS = 4  # of a host that removes some
+_CLEARED_SHARE = 0.3  # of such hosts
+_DEAD_SHARE = 0.8  # of their feeds
 _SHARED_SHARE = 0.1  # of sources: another source has the same address
 
 
@@ -34,6 +37,7 @@ class Population:
     hosts: Mapping[str, VirtualHost]
     owners: Mapping[str, str] = field(default_factory=dict)  # user ids by podcast id
     silences: Mapping[str, Silence] = field(default_factory=dict)  # by URL
+    deaths: Mapping[str, float] = field(default_factory=dict)  # by URL: when it is gone for good
 
     def owner(self, source: Source) -> str:
         """Return the id of the user who owns a source."""
@@ -69,6 +73,20 @@ def with_faulty_hosts(population: Population, days: float, rng: Random) -> Popul
         if rng.random() < _FAULTY_SHARE:
             hosts[name] = _faulty(hosts[name], names, days * DAY_SECONDS, rng)
     return replace(population, hosts=hosts, silences=_silences(population, days, rng))
+
+
+def with_dead_feeds(population: Population, days: float, rng: Random) -> Population:
+    """Return the population with some hosts that remove most of their feeds at once."""
+    urls: dict[str, list[str]] = {}
+    for source in population.sources:
+        if source.type is not SourceType.TWITTER:
+            urls.setdefault(source.host or "", []).append(source.url)
+    deaths: dict[str, float] = {}
+    for found in urls.values():
+        if len(found) >= _LEAST_FEEDS and rng.random() < _CLEARED_SHARE:
+            at = rng.uniform(0, 0.7) * days * DAY_SECONDS
+            deaths |= {url: at for url in found if rng.random() < _DEAD_SHARE}
+    return replace(population, deaths=deaths)
 
 
 def _silences(population: Population, days: float, rng: Random) -> dict[str, Silence]:

@@ -1,7 +1,7 @@
 """StateChecks: which source fields a poll changes, and nothing else does (S2, S7, P6, F2-F4)."""
 
 from collections import deque
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headwater.model import Outcome, Source
 from headwater.rules.full_text import PageResult, PageVisit
@@ -90,6 +90,10 @@ class StateChecks:
     def incidents_changed(self, changes: IncidentChanges) -> None:
         """Note that incidents were opened, changed and closed (Y1)."""
         self._incidents.changed(changes)
+
+    def storm_began(self, host: str, now: datetime) -> None:
+        """Note that a failure storm of a host was stored (Y6)."""
+        self._storms.began(host, now)
 
     def discarded(self, outcome: Outcome) -> None:
         """Note that the outcome of a poll was discarded: its source was edited meanwhile (D4)."""
@@ -183,7 +187,7 @@ class StateChecks:
         counted = before.after_failure(kind, record.limit, permanent=permanent)
         spared = before._replace(failures=before.failures + 1)
         had_succeeded = permanent and record.source.first_poll_done
-        storm = answer.storm if had_succeeded else StormVerdict.NO
+        storm = self._storms.verdict_for(record, answer) if had_succeeded else StormVerdict.NO
         if stored == counted and storm is not StormVerdict.YES:
             if had_succeeded:
                 self._storms.counted(record, kind, before, stored)

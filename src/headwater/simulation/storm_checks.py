@@ -1,7 +1,7 @@
 """StormChecks: which failures are the fault of a host, by a second version of the rule (Y6)."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from headwater.simulation.checker_state import (
@@ -9,6 +9,7 @@ from headwater.simulation.checker_state import (
     FailureCounts,
     SourceRecord,
     StormVerdict,
+    VisitAnswer,
 )
 from headwater.simulation.virtual_hosts import VisitResult
 
@@ -34,10 +35,13 @@ class HostRecord:
 
     sources: list[SourceRecord] = field(default_factory=list)
     stormy_since: float | None = None
+    last_storm_at: datetime | None = None  # when its last storm began, by the wall clock
+    storm_before_at: datetime | None = None  # and the one before that
     seems_over: bool = False  # a clock that was set back makes old successes newer than the storm
     # by source: the counts without the failures of a storm that begins
     restored: dict[str, FailureCounts] = field(default_factory=dict)
     must_restore: bool = False
+    may_begin: bool = False  # a storm, with the visit that ended last
 
 
 class StormChecks:
@@ -54,7 +58,7 @@ class StormChecks:
         if not result.permanent or record.source.host is None:
             return StormVerdict.NO
         host, at = self._host(record), self._state.clock.monotonic()
-        host.restored, host.must_restore = {}, False
+        host.restored, host.must_restore, host.may_begin = {}, False, False
         if self.lasts(record) is StormVerdict.YES:
             return StormVerdict.YES
         runs = self._recent_runs(host, result.kind, at)
@@ -62,9 +66,40 @@ class StormChecks:
         is_storm = len(failing) >= _LEAST_SOURCES and self._is_most(host, failing)
         host.restored = self._restored(runs, result.kind)
         if host.stormy_since is not None or self._is_unsettled(at):
+            host.may_begin = True
             return StormVerdict.MAYBE
-        host.must_restore = is_storm
+        host.must_restore = host.may_begin = is_storm
         return StormVerdict.YES if is_storm else StormVerdict.NO
+
+    def verdict_for(self, record: SourceRecord, answer: VisitAnswer) -> StormVerdict:
+        """Return whether a storm explains the failure of one source that made or shared a visit.
+
+        A source that has not succeeded since the last storm began does not begin another.
+        """
+        host = self._host(record)
+        if answer.storm is StormVerdict.NO:
+            return answer.storm
+        if host.stormy_since is None:
+            is_unable = not _succeeded_since(record, host.last_storm_at)
+            return StormVerdict.NO if is_unable else answer.storm
+        began_now = record.expected_at is not None and host.last_storm_at == record.expected_at
+        if began_now and not _succeeded_since(record, host.storm_before_at):
+            return StormVerdict.MAYBE  # with another source that shared the visit
+        return answer.storm
+
+    def began(self, name: str, now: datetime) -> None:
+        """Note that a storm was stored; the failures that led to it do not count any more."""
+        self._fill_hosts()
+        host = self._hosts[name]
+        if not host.may_begin:
+            first = host.sources[0]
+            self._state.violate("Y6", first.lane, first.id, f"{name}: a storm began without reason")
+        host.stormy_since = self._state.clock.monotonic()
+        host.storm_before_at, host.last_storm_at = host.last_storm_at, now
+        successes = (one.source.last_success_at for one in host.sources)
+        host.seems_over = any(at is not None and at > now for at in successes)
+        for source in host.sources:
+            self._counted.pop(source.id, None)
 
     def lasts(self, record: SourceRecord) -> StormVerdict:
         """Return whether the host of a source has a storm now."""
@@ -73,6 +108,12 @@ class StormChecks:
             return StormVerdict.NO
         is_sure = self._faults.set_back_at < host.stormy_since and not host.seems_over
         return StormVerdict.YES if is_sure else StormVerdict.MAYBE
+
+    def has_lasted(self, record: SourceRecord, seconds: float) -> bool:
+        """Return whether the host of a source has had a storm for so long."""
+        since, at = self._host(record).stormy_since, self._state.clock.monotonic()
+        is_sure = self.lasts(record) is StormVerdict.YES
+        return is_sure and since is not None and since < at - seconds
 
     def counted(
         self, record: SourceRecord, kind: str, before: FailureCounts, after: FailureCounts
@@ -93,12 +134,6 @@ class StormChecks:
                 if counts != counts_of(other):
                     text = f"{id_} has {counts_of(other)} in a storm, expected {counts}"
                     self._state.violate("Y6", other.lane, id_, text)
-        if host.stormy_since is None:
-            host.stormy_since, now = self._state.clock.monotonic(), self._state.clock.now()
-            successes = (one.source.last_success_at for one in host.sources)
-            host.seems_over = any(at is not None and at > now for at in successes)
-            for source in host.sources:
-                self._counted.pop(source.id, None)
         host.restored, host.must_restore = {}, False
 
     def interrupted(self, record: SourceRecord, *, succeeded: bool) -> None:
@@ -122,17 +157,25 @@ class StormChecks:
         self._counted.clear()
 
     def _host(self, record: SourceRecord) -> HostRecord:
+        self._fill_hosts()
+        return self._hosts[record.source.host]
+
+    def _fill_hosts(self) -> None:
         if not self._hosts:
             for one in self._state.sources.values():
                 self._hosts.setdefault(one.source.host, HostRecord()).sources.append(one)
-        return self._hosts[record.source.host]
 
     def _recent_runs(
         self, host: HostRecord, kind: str, at: float
     ) -> dict[str, list[ObservedFailure]]:
-        """Return the failures of the last hour of sources that failed in this way."""
+        """Return the failures of the last hour of sources that failed in this way.
+
+        Not of those that have not succeeded since the last storm began.
+        """
         found = {}
         for source in host.sources:
+            if not _succeeded_since(source, host.last_storm_at):
+                continue
             since = at - _WINDOW_SECONDS
             run = [one for one in self._counted.get(source.id, ()) if one.at > since]
             if any(one.kind == kind for one in run):
@@ -145,6 +188,7 @@ class StormChecks:
             one.source.url
             for one in host.sources
             if one.source.first_poll_done
+            and _succeeded_since(one, host.last_storm_at)
             and one.source.last_polled is not None
             and one.source.last_polled >= since
         }
@@ -171,6 +215,11 @@ class StormChecks:
         faults, since = self._faults, at - _SETTLED_SECONDS
         was_set_back = faults.set_back_at > faults.up_since - 2 * _WINDOW_SECONDS
         return faults.clock_changed_at > since or (faults.up_since > since and was_set_back)
+
+
+def _succeeded_since(record: SourceRecord, at: datetime | None) -> bool:
+    succeeded_at = record.source.last_success_at
+    return at is None or (succeeded_at is not None and succeeded_at > at)
 
 
 def counts_of(record: SourceRecord) -> FailureCounts:

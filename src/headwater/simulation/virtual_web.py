@@ -47,6 +47,7 @@ class VirtualWeb:
     ) -> None:
         self._hosts = dict(population.hosts)
         self._silences = population.silences
+        self._deaths = population.deaths
         self._checker = checker
         self._clock = clock
         self._rng = rng
@@ -106,7 +107,11 @@ class VirtualWeb:
         result = _TIMEOUT  # if the request is cancelled
         try:
             if self.fault is None:
-                seconds, result = host.visit(self._clock.monotonic(), self._rng)
+                at = self._clock.monotonic()
+                seconds, result = host.visit(at, self._rng)
+                url = checker.sources[source_id].source.url
+                if page is None and result.kind == "ok" and at >= self._deaths.get(url, at + 1):
+                    result = FAILURES["404"]
             else:
                 seconds, result = _FAULT_RESULTS[self.fault]
             await self._clock.after(seconds)

@@ -35,15 +35,23 @@ def _lasting(session: Session, host: str) -> Storm | None:
     return Storm(rows[0][0], rows[0][1], from_ms(rows[0][2])) if rows else None
 
 
+def _last_began(session: Session, host: str) -> datetime | None:
+    """When the last storm of a host began, whether it lasts or not."""
+    rows = session.fetch("SELECT since FROM storms WHERE host = :host", {"host": host})
+    return from_ms(rows[0][0]) if rows else None
+
+
 def _others_polled(
     session: Session, host: str, now: datetime, failing: Sequence[str], *, limit: int
 ) -> int:
     """How many other addresses of a host were polled within the last hour, up to a limit.
 
-    Sources that never succeeded do not count.
+    Sources that never succeeded do not count, nor those that have not since the last storm began.
     """
-    sql = """SELECT count(*) FROM (SELECT DISTINCT url FROM sources WHERE host = :host
+    sql = """SELECT count(*) FROM (SELECT DISTINCT url FROM sources s WHERE host = :host
         AND first_poll_done AND last_polled >= :since AND NOT (url IN :failing)
+        AND NOT EXISTS (SELECT 1 FROM storms w WHERE w.host = s.host
+            AND (s.last_success_at IS NULL OR s.last_success_at <= w.since))
         LIMIT :limit) AS polled"""
     params = {"host": host, "since": to_ms(now - _WINDOW), "failing": failing, "limit": limit}
     return int(session.fetch(sql, params)[0][0])
@@ -60,5 +68,6 @@ class Storms(Tables):
     """The storms table."""
 
     lasting = reads(_lasting)
+    last_began = reads(_last_began)
     others_polled = reads(_others_polled)
     begin = writes_apart(_begin)
