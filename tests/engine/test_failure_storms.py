@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from headwater.engine.pause_state import PauseState
 from headwater.errors import BadStatus
 from headwater.model import Answer, Source
 from headwater.rules.incidents import Incident
@@ -102,6 +103,49 @@ def test_y6_feeds_that_died_at_once_are_a_storm_once_and_then_disabled(engine: E
     assert [source.enabled for source in after] == [*[False] * 4, True]
     assert len(storms) == 1
     assert storms[0].closed_at is not None
+
+
+def test_y6_when_a_storm_ends_its_sources_are_polled_once_without_their_backoff(
+    engine: Engine,
+) -> None:
+    async def storm(env: RunningEngine) -> tuple[list[Source], list[int]]:
+        sources = sources_of("host.example", 6)
+        await env.store.sources.add_many(sources)
+        for source in sources:
+            env.fetch.on(source.url, GONE)
+        await rounds(env, sources, 8)
+        for source in sources[:4]:  # two are gone for good
+            env.fetch.on(source.url, Answer(200))
+        visits = [len(env.fetch.visits)]
+        await rounds(env, sources[:1], 1)
+        for _ in range(3):
+            await env.run(90)
+            visits.append(len(env.fetch.visits))
+        return [await env.source(source.id) for source in sources], visits
+
+    [(after, visits)] = engine.play(storm)
+    assert [one.consecutive_failures for one in after] == [0, 0, 0, 0, 9, 9]
+    assert [one.permanent_failures for one in after] == [0, 0, 0, 0, 1, 1]
+    assert [one - visits[0] for one in visits] == [0, 6, 6, 6]
+
+
+def test_y6_while_paused_the_end_of_a_storm_requests_nothing(engine: Engine) -> None:
+    async def storm(env: RunningEngine) -> list[int]:
+        sources = sources_of("host.example", 6)
+        await env.store.sources.add_many(sources)
+        for source in sources:
+            env.fetch.on(source.url, GONE)
+        await rounds(env, sources, 1)
+        await PauseState(env.store.key_values, paused=False).store(paused=True)
+        for source in sources:
+            env.fetch.on(source.url, Answer(200))
+        visits = [len(env.fetch.visits)]
+        await rounds(env, sources[:1], 2)
+        visits.append(len(env.fetch.visits))
+        return visits
+
+    [[before, paused]] = engine.play(storm)
+    assert paused - before == 2
 
 
 def test_y6_sources_that_recovered_can_be_in_another_storm(engine: Engine) -> None:

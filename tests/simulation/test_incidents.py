@@ -125,6 +125,13 @@ def dead_feeds_begin_storms(patch):
     patch.setattr(fault_attribution, "has_recovered", lambda *_: True)
 
 
+def storms_leave_their_backoff(patch):
+    async def finish(storms, now):
+        return []
+
+    patch.setattr(memory_incidents.MemoryStorms, "finish", finish)
+
+
 def changed_incidents(patch, change):
     """Let a function change what the rules return."""
     real = incidents.incident_changes
@@ -183,6 +190,7 @@ MUTANTS = {
     failures_before_a_storm_stay: "Y6",
     storms_unnoticed: "Y6",
     dead_feeds_begin_storms: "Y6",
+    storms_leave_their_backoff: "Y6",
     incidents_missed: "Y1",
     incidents_opened_twice: "Y1",
     incidents_never_closed: "Y1",

@@ -47,6 +47,8 @@ class NoChecks(StateChecks):
 
     def storm_began(self, host: str, now: datetime) -> None: ...
 
+    def storm_ended(self, host: str) -> None: ...
+
     def incidents_changed(self, changes: IncidentChanges) -> None: ...
 
 
@@ -183,7 +185,22 @@ async def storm(store: Any, now: datetime, rng: Random) -> None:
     await store.storms.begin(f"host{rng.randrange(5)}.example", "404", now)
 
 
-STEPS = (storm, contact, clamp_future_polls, request, enable, poll, poll, poll, key_values)
+async def finish_storms(store: Any, now: datetime, _: Random) -> tuple[bool, list[str]]:
+    return await store.storms.is_any_over(now), sorted(await store.storms.finish(now))
+
+
+STEPS = (
+    storm,
+    finish_storms,
+    contact,
+    clamp_future_polls,
+    request,
+    enable,
+    poll,
+    poll,
+    poll,
+    key_values,
+)
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])

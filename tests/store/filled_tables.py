@@ -98,4 +98,6 @@ def _fill_other_tables(session: Session) -> None:
         """INSERT INTO feed_searches (source_id, feed_url, started_at, not_before, host, progress)
             SELECT id, url, 1, 2, host, '{}' FROM sources"""
     )
-    session.insert_rows("storms", [{"host": ODD_TEXT, "kind": "timeout", "since": 1}])
+    session.insert_rows(
+        "storms", [{"host": ODD_TEXT, "kind": "timeout", "since": 1, "ended_at": 2}]
+    )

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from headwater.model import FailureType
 from headwater.operations.source_views import explanation_of
 from headwater.store import Store
 from headwater.store.storms import Storm
@@ -55,3 +56,35 @@ async def test_y6_sources_without_a_success_since_the_last_storm_are_not_counted
     await store.storms.begin(HOST, "404", NOW - MINUTE)
     assert await store.storms.last_began(HOST) == NOW - MINUTE
     assert await store.storms.others_polled(HOST, NOW, ["x"], limit=9) == 1
+
+
+async def test_y6_when_a_storm_is_over_its_failing_sources_are_requested_once(store: Store):
+    state = {"host": HOST, "first_poll_done": True, "last_success_at": NOW - HOUR}
+    failing = {**state, "consecutive_failures": 6, "last_failure_type": FailureType.PERMANENT}
+    lost = await stored(store, **failing)
+    await stored(store, **failing, enabled=False)
+    await stored(store, **failing | {"host": "other.example"})
+    await stored(store, **failing | {"last_failure_type": FailureType.TRANSIENT})
+    first = await stored(store, **state)
+    storms = store.storms
+    await storms.begin(HOST, "404", NOW - MINUTE)
+    assert not await storms.is_any_over(NOW)
+    assert await storms.finish(NOW) == []
+    await store.record(a_success(first))
+    assert await storms.is_any_over(NOW)
+    assert await storms.finish(NOW) == [HOST]
+    due = await store.sources.requested(NOW, a_policy())
+    assert [one.id for one in due] == [lost.id]
+    assert not await storms.is_any_over(NOW)
+    assert await storms.finish(NOW) == []
+
+
+async def test_y6_a_storm_that_is_over_does_not_begin_again_with_a_clock_set_back(store: Store):
+    source = await stored(store, host=HOST, first_poll_done=True)
+    await store.storms.begin(HOST, "404", NOW - MINUTE)
+    await store.record(a_success(source))
+    earlier = NOW - 2 * HOUR
+    await store.storms.finish(NOW)
+    await store.storms.finish(earlier)
+    assert await store.storms.last_began(HOST) == earlier
+    assert await store.storms.lasting(HOST) is None

@@ -71,6 +71,7 @@ class Ticker:
             log.warning(text, sources=moved)
         await self._restart_waits()
         if not paused:
+            await self._finish_storms()
             await self._first_contacts()
 
     async def take_requests(self) -> int:
@@ -97,6 +98,13 @@ class Ticker:
         """Messages that were stored while the clock was ahead do not wait for that time (O4)."""
         while await self.store.webhooks.restart_waits(self.clock.now(), limit=_PAGE) == _PAGE:
             pass
+
+    async def _finish_storms(self) -> None:
+        """Request the sources of storms that are over: their backoff may be long (Y6)."""
+        now = self.clock.now()
+        if await self.store.storms.is_any_over(now):
+            for host in await self.store.storms.finish(now):
+                log.info("[Polling] a failure storm is over", host=host)
 
     async def _first_contacts(self) -> None:
         while True:

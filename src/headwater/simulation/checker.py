@@ -38,7 +38,7 @@ class Checker(CheckerState):
         self._page_checks = PageChecks(self)
         self._shared_checks = SharedChecks(self, tick_seconds)
         self.move_checks = MoveChecks(self)
-        self._storm_checks = StormChecks(self)
+        self._storm_checks = StormChecks(self, tick_seconds)
         self.incident_checks = IncidentChecks(self, self._storm_checks, tick_seconds)
         self.state_checks = StateChecks(
             self,
@@ -179,6 +179,7 @@ class Checker(CheckerState):
         self._wait_checks.check_all(self.clock.monotonic(), self.clock.now())
         self.state_checks.check_all()
         self._page_checks.check_all(self.clock.monotonic())
+        self._storm_checks.check_all()
         self.incident_checks.check_all()
 
     def _start_poll(self, lane: LaneRecord, record: SourceRecord, at: float, now: datetime) -> None:
@@ -189,6 +190,7 @@ class Checker(CheckerState):
         else:
             self._check_due(lane, record, at, now)
         self._shared_checks.request_started(record, at, now)
+        self._storm_checks.poll_started(record, at)
         record.due_used = record.source.last_polled
         record.pending = True
         self.fault_history.poll_started(at)

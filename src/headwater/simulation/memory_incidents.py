@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from headwater.model import Outcome, Source
+from headwater.model import FailureType, Outcome, Source
 from headwater.rules.activity import newest_at, published_times, silent_after, usual_pace
 from headwater.rules.incident_texts import SourceState
 from headwater.rules.incidents import (
@@ -21,6 +22,7 @@ from headwater.simulation.memory_sources import MemorySources
 from headwater.store.storms import Storm
 
 _POLLED_WITHIN = timedelta(hours=1)
+_FUTURE = timedelta(seconds=5)
 _RECENT_POLLS = 1000
 _OTHER_KINDS = (None,) * (SELECTOR_POLLS - 1)  # no simulated source has a selector
 
@@ -28,15 +30,22 @@ _OTHER_KINDS = (None,) * (SELECTOR_POLLS - 1)  # no simulated source has a selec
 class MemoryStorms:
     """When failure storms of hosts began."""
 
-    def __init__(self, sources: MemorySources, on_begin: Callable[[str, datetime], None]) -> None:
+    def __init__(
+        self,
+        sources: MemorySources,
+        on_begin: Callable[[str, datetime], None],
+        on_end: Callable[[str], None],
+    ) -> None:
         self._sources = sources
         self._on_begin = on_begin
+        self._on_end = on_end
         self._storms: dict[str, Storm] = {}
+        self._ended: set[str] = set()  # hosts
 
     async def lasting(self, host: str) -> Storm | None:
         """Return the storm of a host, if it lasts."""
         storm = self._storms.get(host)
-        if storm is None or any(_is_after(storm.since, s) for s in self._sources.of_host(host)):
+        if storm is None or host in self._ended or self._is_over(storm):
             return None
         return storm
 
@@ -61,11 +70,44 @@ class MemoryStorms:
     async def begin(self, host: str, kind: str, now: datetime) -> None:
         """Store that a storm began."""
         self._storms[host] = Storm(host, kind, now)
+        self._ended.discard(host)
         self._on_begin(host, now)
+
+    async def is_any_over(self, now: datetime) -> bool:
+        """Return whether there is something to finish."""
+        storms = self._storms.values()
+        return any(self._is_over(storm) or self._is_ahead(storm, now) for storm in storms)
+
+    async def finish(self, now: datetime) -> list[str]:
+        """End the storms that are over: request a poll of the sources that still fail."""
+        for storm in self._storms.values():
+            if self._is_ahead(storm, now):
+                self._storms[storm.host] = replace(storm, since=now)
+        over = [storm for storm in self._storms.values() if self._is_over(storm)]
+        for storm in over:
+            self._ended.add(storm.host)
+            self._on_end(storm.host)
+            found = [one for one in self._sources.of_host(storm.host) if _is_retried(storm, one)]
+            await self._sources.request([source.id for source in found], now)
+        return [storm.host for storm in over]
+
+    def _is_over(self, storm: Storm) -> bool:
+        if storm.host in self._ended:
+            return False
+        return any(_is_after(storm.since, one) for one in self._sources.of_host(storm.host))
+
+    def _is_ahead(self, storm: Storm, now: datetime) -> bool:
+        return storm.host in self._ended and storm.since > now + _FUTURE
 
     async def hosts(self) -> list[str]:
         """Return the hosts whose storm lasts."""
         return [host for host in self._storms if await self.lasting(host) is not None]
+
+
+def _is_retried(storm: Storm, source: Source) -> bool:
+    is_failing = source.last_failure_type is FailureType.PERMANENT and source.first_poll_done
+    is_free = source.enabled and source.requested_at is None
+    return is_failing and is_free and not _is_after(storm.since, source)
 
 
 def _is_after(since: datetime, source: Source) -> bool:

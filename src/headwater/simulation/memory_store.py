@@ -34,7 +34,7 @@ class MemoryStore:
         self.hosts = MemoryHosts()
         self.key_values = MemoryKeyValues()
         self.accounts = MemoryAccounts()
-        self.storms = MemoryStorms(self.sources, checks.storm_began)
+        self.storms = MemoryStorms(self.sources, checks.storm_began, checks.storm_ended)
         self.incidents = MemoryIncidents(self.sources, self.storms, checks.incidents_changed)
         self.audit = NoChangesByPeople()
         self.waiting = NothingWaits()

@@ -10,7 +10,7 @@ from headwater.rules.policy import Policy
 from headwater.simulation.capacity import LaneLoad, lane_loads
 from headwater.simulation.event_trail import Violation
 from headwater.simulation.faults import checks_only, random_faults
-from headwater.simulation.population import Population, with_faulty_hosts
+from headwater.simulation.population import Population, with_dead_feeds, with_faulty_hosts
 from headwater.simulation.request_counts import MINUTES_A_DAY, SHARES
 from headwater.simulation.simulation_run import Scenario, Simulation
 
@@ -63,6 +63,7 @@ def scenario_of(
     plan = checks_only(days)
     if faults:
         population = with_faulty_hosts(population, days, rng)
+        population = with_dead_feeds(population, days, Random(f"dead {seed}"))  # noqa: S311
         plan = random_faults(days, rng)
     # only the real store remembers late entries (R8)
     policy = replace(policy, late_entry_hours=0)

@@ -95,6 +95,10 @@ class StateChecks:
         """Note that a failure storm of a host was stored (Y6)."""
         self._storms.began(host, now)
 
+    def storm_ended(self, host: str) -> None:
+        """Note that the end of a failure storm was stored (Y6)."""
+        self._storms.ended(host)
+
     def discarded(self, outcome: Outcome) -> None:
         """Note that the outcome of a poll was discarded: its source was edited meanwhile (D4)."""
         record = self._state.sources[outcome.source.id]

@@ -16,6 +16,7 @@ from headwater.simulation.virtual_hosts import VisitResult
 _WINDOW = timedelta(hours=1)
 _WINDOW_SECONDS = _WINDOW.total_seconds()
 _SETTLED_SECONDS = _WINDOW_SECONDS + 120.0  # after a clock change: a tick corrects times first
+_GRACE_SECONDS = 2.0
 _LEAST_SOURCES = 3
 _LEAST_PERCENT = 60  # of the addresses that were polled
 
@@ -37,6 +38,12 @@ class HostRecord:
     stormy_since: float | None = None
     last_storm_at: datetime | None = None  # when its last storm began, by the wall clock
     storm_before_at: datetime | None = None  # and the one before that
+    began_at: float = float("-inf")  # the last storm
+    is_finished: bool = True  # its end was stored
+    over_at: float | None = (
+        None  # when a success ended it, until the polls of its sources are checked
+    )
+    to_retry: set[str] = field(default_factory=set)  # sources that fail since the storm
     seems_over: bool = False  # a clock that was set back makes old successes newer than the storm
     # by source: the counts without the failures of a storm that begins
     restored: dict[str, FailureCounts] = field(default_factory=dict)
@@ -47,8 +54,9 @@ class HostRecord:
 class StormChecks:
     """Compares counted failures with those of other sources of the same host."""
 
-    def __init__(self, state: CheckerState) -> None:
+    def __init__(self, state: CheckerState, tick_seconds: float) -> None:
         self._state = state
+        self._grace = tick_seconds + _GRACE_SECONDS
         self._faults = state.fault_history
         self._hosts: dict[str | None, HostRecord] = {}
         self._counted: dict[str, list[ObservedFailure]] = {}  # by source, one after another
@@ -65,7 +73,7 @@ class StormChecks:
         failing = {self._state.sources[id_].source.url for id_ in runs} | {record.source.url}
         is_storm = len(failing) >= _LEAST_SOURCES and self._is_most(host, failing)
         host.restored = self._restored(runs, result.kind)
-        if host.stormy_since is not None or self._is_unsettled(at):
+        if host.stormy_since is not None or self._is_unsettled(at) or self._is_redated(host):
             host.may_begin = True
             return StormVerdict.MAYBE
         host.must_restore = host.may_begin = is_storm
@@ -80,8 +88,7 @@ class StormChecks:
         if answer.storm is StormVerdict.NO:
             return answer.storm
         if host.stormy_since is None:
-            is_unable = not _succeeded_since(record, host.last_storm_at)
-            return StormVerdict.NO if is_unable else answer.storm
+            return answer.storm if self._may_count(host, record) else StormVerdict.NO
         began_now = record.expected_at is not None and host.last_storm_at == record.expected_at
         if began_now and not _succeeded_since(record, host.storm_before_at):
             return StormVerdict.MAYBE  # with another source that shared the visit
@@ -94,18 +101,57 @@ class StormChecks:
         if not host.may_begin:
             first = host.sources[0]
             self._state.violate("Y6", first.lane, first.id, f"{name}: a storm began without reason")
-        host.stormy_since = self._state.clock.monotonic()
+        host.stormy_since = host.began_at = self._state.clock.monotonic()
+        host.is_finished, host.over_at, host.to_retry = False, None, set()
         host.storm_before_at, host.last_storm_at = host.last_storm_at, now
         successes = (one.source.last_success_at for one in host.sources)
         host.seems_over = any(at is not None and at > now for at in successes)
         for source in host.sources:
             self._counted.pop(source.id, None)
 
+    def ended(self, name: str) -> None:
+        """Note that the end of a storm was stored."""
+        host = self._hosts[name]
+        host.is_finished = True
+        if self.lasts(host.sources[0]) is StormVerdict.YES:
+            first = host.sources[0]
+            self._state.violate("Y6", first.lane, first.id, f"{name}: the storm is not over")
+
+    def poll_started(self, record: SourceRecord, at: float) -> None:
+        """Check that a source is polled after a storm because that was requested."""
+        host = self._hosts.get(record.source.host)
+        if host is None or host.over_at is None or record.id not in host.to_retry:
+            return
+        if host.over_at < at - self._grace:
+            self._check_retried(host, record)
+
+    def check_all(self) -> None:
+        """Find sources of storms that are over whose polls were not requested."""
+        since, faults = self._state.clock.monotonic() - self._grace, self._faults
+        if not faults.up or max(faults.up_since, faults.clock_changed_at) > since:
+            return
+        for host in self._hosts.values():
+            if host.over_at is None or host.over_at > since:
+                continue
+            host.over_at = None
+            for id_ in sorted(host.to_retry):
+                self._check_retried(host, self._state.sources[id_])
+
+    def _check_retried(self, host: HostRecord, record: SourceRecord) -> None:
+        source = record.source
+        is_failing = source.enabled and source.consecutive_failures > 0
+        is_sure = not host.seems_over and not self._is_redated(host)
+        if is_failing and is_sure and source.requested_at is None:
+            text = f"{record.id} waits for its backoff after a storm"
+            self._state.violate("Y6", record.lane, record.id, text)
+
     def lasts(self, record: SourceRecord) -> StormVerdict:
         """Return whether the host of a source has a storm now."""
         host = self._host(record)
         if host.stormy_since is None:
-            return StormVerdict.NO
+            # a clock that is set back before the end is stored lets it seem to last
+            is_known = host.is_finished or not self._is_redated(host)
+            return StormVerdict.NO if is_known else StormVerdict.MAYBE
         is_sure = self._faults.set_back_at < host.stormy_since and not host.seems_over
         return StormVerdict.YES if is_sure else StormVerdict.MAYBE
 
@@ -124,6 +170,7 @@ class StormChecks:
         if run and run[-1].after.permanent != before.permanent:  # an outage took some back
             run.clear()
         run.append(failure)
+        self._host(record).to_retry.discard(record.id)
 
     def spared(self, record: SourceRecord) -> None:
         """Note a failure that is its host's fault; check that those that led to it are undone."""
@@ -135,14 +182,16 @@ class StormChecks:
                     text = f"{id_} has {counts_of(other)} in a storm, expected {counts}"
                     self._state.violate("Y6", other.lane, id_, text)
         host.restored, host.must_restore = {}, False
+        host.to_retry.add(record.id)
 
     def interrupted(self, record: SourceRecord, *, succeeded: bool) -> None:
         """Note a poll without a permanent failure; a success that was stored ends a storm."""
         self._counted.pop(record.id, None)
         host = self._host(record)
+        host.to_retry.discard(record.id)
         since = host.stormy_since
         if succeeded and since is not None and self._faults.set_back_at < since:
-            host.stormy_since = None
+            host.stormy_since, host.over_at = None, self._state.clock.monotonic()
 
     def edited(self, record: SourceRecord, counts: FailureCounts) -> bool:
         """Return whether an edit removes the failures of a storm that begins."""
@@ -174,7 +223,7 @@ class StormChecks:
         """
         found = {}
         for source in host.sources:
-            if not _succeeded_since(source, host.last_storm_at):
+            if not self._may_count(host, source):
                 continue
             since = at - _WINDOW_SECONDS
             run = [one for one in self._counted.get(source.id, ()) if one.at > since]
@@ -188,7 +237,7 @@ class StormChecks:
             one.source.url
             for one in host.sources
             if one.source.first_poll_done
-            and _succeeded_since(one, host.last_storm_at)
+            and self._may_count(host, one)
             and one.source.last_polled is not None
             and one.source.last_polled >= since
         }
@@ -209,6 +258,14 @@ class StormChecks:
                     counts = counts.after_failure(failure.kind, record.limit, permanent=True)
             found[id_] = counts._replace(failures=now.failures)
         return found
+
+    def _may_count(self, host: HostRecord, record: SourceRecord) -> bool:
+        """Whether a source may be part of a new storm: it has succeeded since the last one."""
+        return self._is_redated(host) or _succeeded_since(record, host.last_storm_at)
+
+    def _is_redated(self, host: HostRecord) -> bool:
+        """Whether the clock was set back since the last storm began, which moves its beginning."""
+        return self._faults.set_back_at >= host.began_at > float("-inf")
 
     def _is_unsettled(self, at: float) -> bool:
         """Whether a clock change may have changed which sources seem to be polled lately."""

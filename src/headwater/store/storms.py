@@ -1,18 +1,23 @@
 """Failure storms of hosts: since when many sources of a host fail in the same way (Y6).
 
 A storm lasts until a poll of any source of the host succeeds, which the sources themselves show.
+The next tick stores its end, with requests for the polls of its sources.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from headwater.model import FailureType
 from headwater.store.database import Session, Tables, reads, writes_apart
 from headwater.store.row_mapping import from_ms, to_ms
 
 _WINDOW = timedelta(hours=1)
-_LASTING = """SELECT w.host, w.kind, w.since FROM storms w WHERE NOT EXISTS
-    (SELECT 1 FROM sources s WHERE s.host = w.host AND s.last_success_at > w.since)"""
+_FUTURE = timedelta(seconds=5)  # as S2
+_SUCCESS = "SELECT 1 FROM sources s WHERE s.host = w.host AND s.last_success_at > w.since"
+_LASTING = f"""SELECT w.host, w.kind, w.since FROM storms w
+    WHERE w.ended_at IS NULL AND NOT EXISTS ({_SUCCESS})"""
+_OVER = f"SELECT w.host FROM storms w WHERE w.ended_at IS NULL AND EXISTS ({_SUCCESS})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,35 @@ def _others_polled(
 def _begin(session: Session, host: str, kind: str, now: datetime) -> None:
     """Store that a storm began."""
     sql = """INSERT INTO storms (host, kind, since) VALUES (:host, :kind, :since)
-        ON CONFLICT (host) DO UPDATE SET kind = excluded.kind, since = excluded.since"""
+        ON CONFLICT (host) DO UPDATE SET kind = excluded.kind, since = excluded.since,
+            ended_at = NULL"""
     session.execute(sql, {"host": host, "kind": kind, "since": to_ms(now)})
+
+
+def _is_any_over(session: Session, now: datetime) -> bool:
+    """Whether there is something to finish."""
+    in_future = "SELECT w.host FROM storms w WHERE w.since > :future AND w.ended_at IS NOT NULL"
+    return bool(session.fetch(f"{_OVER} UNION {in_future}", {"future": to_ms(now + _FUTURE)}))
+
+
+def _finish(session: Session, now: datetime) -> list[str]:
+    """End the storms that are over: request a poll of the sources that still fail, once (Y6).
+
+    Their backoff may be long. An ended storm that began while the clock was ahead counts as begun
+    now: successes from now on are later. Returns the hosts.
+    """
+    params = {"now": to_ms(now), "future": to_ms(now + _FUTURE)}
+    redated = "UPDATE storms SET since = :now WHERE since > :future AND ended_at IS NOT NULL"
+    session.execute(redated, params)
+    hosts = [row[0] for row in session.fetch(_OVER)]
+    ended = "UPDATE storms SET ended_at = :now WHERE host = :host AND ended_at IS NULL"
+    found = [host for host in hosts if session.execute(ended, params | {"host": host})]
+    sql = """UPDATE sources SET requested_at = :now WHERE host = :host AND enabled
+        AND first_poll_done AND requested_at IS NULL AND last_failure_type = :permanent
+        AND coalesce(last_success_at, 0) <= (SELECT since FROM storms WHERE host = :host)"""
+    for host in found:
+        session.execute(sql, params | {"host": host, "permanent": FailureType.PERMANENT.value})
+    return found
 
 
 class Storms(Tables):
@@ -71,3 +103,5 @@ class Storms(Tables):
     last_began = reads(_last_began)
     others_polled = reads(_others_polled)
     begin = writes_apart(_begin)
+    is_any_over = reads(_is_any_over)
+    finish = writes_apart(_finish)
