@@ -142,6 +142,7 @@ class Checker(CheckerState):
         faults.clock_changed(at, began=at)
         if seconds < 0:
             faults.set_back_at = at
+            faults.set_back_steps.append((at, -seconds))
         else:
             faults.set_forward_at = at
         self._wait_checks.resume(at)
@@ -230,7 +231,7 @@ class Checker(CheckerState):
     ) -> None:
         if self.is_held_by_source(lane.name):
             if page is None:
-                record.held_until = at + seconds
+                record.held_since, record.held_until = at, at + seconds
             else:
                 self._page_checks.held(record, page, at + seconds)
             return

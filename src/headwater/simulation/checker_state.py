@@ -75,7 +75,8 @@ class SourceRecord:
     cap: int  # minutes
     limit: int  # permanent failures in a row that disable it (F3)
     due_used: datetime | None = None  # the `last_polled` whose due time a poll has used
-    held_until: float = 0.0  # P9, where holds are for one source
+    held_since: float = 0.0  # P9, where holds are for one source
+    held_until: float = 0.0
     edited_at: float = 0.0  # when anything but a poll last changed it
     pending: bool = False  # a poll has started and is not stored yet
     expected_at: datetime | None = None  # the `last_polled` that its poll must store
@@ -132,6 +133,7 @@ class FaultHistory:
     clock_changed_at: float = _NEVER  # the clock was set, or the machine slept
     sleep_began_at: float = _NEVER
     set_back_at: float = _NEVER
+    set_back_steps: list[tuple[float, float]] = field(default_factory=list)  # when, seconds
     set_forward_at: float = _NEVER
     network_fault: str | None = None  # the actual state of the network
     network_ok_since: float = _NEVER
@@ -160,6 +162,10 @@ class FaultHistory:
         if began > self.clock_changed_at:  # else it slept again at once
             self.sleep_began_at = began
         self.clock_changed_at = at
+
+    def set_back_since(self, at: float) -> float:
+        """Return by how many seconds the clock was set back since then."""
+        return sum(seconds for when, seconds in self.set_back_steps if when > at)
 
     def poll_started(self, at: float) -> None:
         """Count a poll as in flight."""

@@ -153,7 +153,10 @@ class IncidentChecks:
                 return rejected and not self._is_answered(record, now)
             case IncidentKind.STORM:
                 is_stormy = self._storms.lasts(record) is not StormVerdict.NO
-                return is_stormy and _is_failing(record) and record.source.first_poll_done
+                # one that never succeeded is part of it once it would have an incident of its own
+                is_long = length >= min(self._failing_after, _REJECTING_AFTER)
+                is_member = record.source.first_poll_done or is_long
+                return is_stormy and _is_failing(record) and is_member
             case IncidentKind.SILENT:
                 return self._is_silent(record, problem)
         return False

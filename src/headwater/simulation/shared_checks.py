@@ -64,6 +64,7 @@ class SharedChecks:
         self._state.lane(record.lane).rest(last.ended_at + record.delay)
         result = last.answer.result
         if result.hold is not None and self._state.is_held_by_source(record.lane):
+            record.held_since = last.ended_at
             record.held_until = last.ended_at + min(result.hold, record.cap * 60.0)
         record.answer, record.expected_at = last.answer, last.expected_at
         record.due_used, record.pending = source.last_polled, True

@@ -106,7 +106,7 @@ class WaitChecks:
             due_at,
             lane.free_at,
             lane.held_until,
-            record.held_until,
+            self._held_until(record),
             record.edited_at,
             faults.up_since,
             faults.full_at,
@@ -117,6 +117,11 @@ class WaitChecks:
             # after a clock set back, a stored hold starts again with the process (O4)
             start = max(start, faults.up_since + lane.held_until - lane.held_since)
         return start + self._tick + _GRACE_SECONDS
+
+    def _held_until(self, record: SourceRecord) -> float:
+        """Return when the hold of a source ends; it is stored as a time of the wall clock."""
+        longer = self._faults.set_back_since(record.held_since)
+        return record.held_until + min(longer, record.held_until - record.held_since)
 
     def _check_resume(
         self, lane: LaneRecord, record: SourceRecord, at: float, due_at: float
