@@ -146,6 +146,23 @@ def test_explain_lists_the_steps(cli, source):
     assert [step["what"] for step in explained["steps"]][:2] == ["interval", "last polled"]
 
 
+def test_g2_while_paused_no_next_poll_is_promised(cli, source):
+    with closing(sqlite3.connect(cli.folder / "data" / "headwater.db")) as database:
+        row = ("paused", "paused while configured running")  # as the API and the dashboard do
+        database.execute("INSERT INTO facts (name, value) VALUES (?, ?)", row)
+        database.commit()
+    said = cli("explain", source).out
+    assert "paused: the scheduler is paused" in said
+    assert "Next poll: none while the scheduler is paused" in said
+    assert "queues it" not in said
+    assert cli.json("explain", source, "--json")["nextPollAt"] is None
+    assert cli("list").rows[0][6] == "paused"
+    assert "next poll\tpaused" in cli("show", source).out
+    cli("disable", source)
+    cli("enable", source)  # requests a poll, which runs all the same
+    assert cli("list").rows[0][6] == "requested"
+
+
 def test_p6_a_source_that_was_never_polled_is_reported_as_such(cli):
     cli("add", "https://a.invalid/feed", "--type", "rss")
     row = cli("list").rows[0]

@@ -380,3 +380,12 @@ async def test_y2_the_newest_posts_and_the_pace_of_sources_are_shown(pages: Visi
     assert "News <0>" in came_in
     assert f'href="/podcasts/default/posts?source={source.id}"' in html
     assert "usually 1 a day, nothing for 3 days" in part(html, "pace")
+
+
+async def test_g2_while_paused_the_overview_promises_no_check(pages: Visited):
+    await source_of(pages, last_polled=pages.app.clock.now(), consecutive_failures=1)
+    assert "is failing. Headwater keeps trying." in await pages.text("/")
+    await pages.service.pause(paused=True)
+    text = await pages.text("/")
+    assert "is failing." in text
+    assert "keeps trying" not in text

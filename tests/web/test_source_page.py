@@ -99,7 +99,7 @@ async def test_p9_a_hold_known_only_to_the_service_is_in_the_chart(pages: Visite
         hold = Hold(now + timedelta(hours=2), now, "HTTP 429 from the host")
         pages.service.gates.hold("127.80.0.1", hold)
         html = await pages.text(page_of(source))
-    assert "Hold: HTTP 429 from the host" in words(html)
+    assert "Pause that the site asked for: HTTP 429 from the host" in words(html)
     assert re.search(r'<rect class="hold"', html)
     assert "1 h 5" in words(html)  # of the two hours, one minute is its interval
 
@@ -118,7 +118,7 @@ async def test_the_position_in_the_lane_is_drawn(pages: Visited):
         await asyncio.gather(*polls)
     assert "this source, checked right now" in first
     assert "another one, checked right now waits this source" in last
-    assert "Lane position: 1 source waits before it" in last
+    assert "Queue: 1 source waits before it" in last
 
 
 async def test_every_poll_has_a_mark_and_the_last_ones_a_row(pages: Visited):
@@ -180,6 +180,9 @@ async def test_g2_while_paused_no_poll_is_planned(pages: Visited):
         await pages.put("/api/scheduler", {"paused": True})
         text = words(await pages.text(page_of(source)))
     assert "No check is planned while checking is paused." in text
+    assert "Nothing while checking is paused: only manual checks run." in text
+    for promise in ("It is checked at its interval", "queue", "keeps trying"):
+        assert promise not in text.partition("Queue of")[0]
 
 
 async def test_u2_users_cannot_view_sources_of_others(pages: Visited):
@@ -206,3 +209,18 @@ async def test_a_missing_source_is_not_found(pages: Visited):
 
 async def _waits(pages: Visited, count: int) -> bool:
     return pages.service.lanes.waiting() == count
+
+
+async def test_y6_in_a_storm_the_page_blames_the_site_and_advises_to_wait(pages: Visited):
+    now = pages.app.clock.now()
+    source = await source_of(
+        pages, host="host.example", first_poll_done=True, last_polled=now, consecutive_failures=2,
+        last_failure_type=FailureType.PERMANENT, last_error="HTTP 404 Not Found",
+    )  # fmt: skip
+    alone = words(await pages.text(page_of(source.id)))
+    assert "it disables the source" in alone
+    await pages.app.store.storms.begin("host.example", "404", now)
+    text = words(await pages.text(page_of(source.id)))
+    assert "that is a problem of the site, not of this source" in text
+    assert "Wait. If it lasts for days" in text
+    assert "it disables the source" not in text

@@ -14,6 +14,7 @@ from headwater.cli.cli_context import CliContext, invocation
 from headwater.cli.columns import Cell, Column, Styled, number, wide
 from headwater.cli.setting_options import setting_rows
 from headwater.model import Health, PollDay, PollRecord, SourceType
+from headwater.operations.service_status import is_paused
 from headwater.operations.source_views import (
     OwnedSource,
     SourceCard,
@@ -62,8 +63,8 @@ def list_(
         _list_all(call, replace(wanted, health=health), limit, json=json)
         return
 
-    async def listed(app: App) -> tuple[list[SourceView], int, str]:
-        """Return the sources to print, how many match, and the address of the database."""
+    async def listed(app: App) -> tuple[list[SourceView], int, str, bool]:
+        """Return sources, how many match, the address of the database, and whether it is paused."""
         user, podcast = await call.user_and_podcast(app)
         total, found = 0, list[SourceView]()
         async for page in list_sources(app.store, replace(wanted, podcast_id=podcast.id)):
@@ -73,14 +74,15 @@ def list_(
             found += await views(app.store, user.id, matching[:room], now, app.policy)
             if len(found) == limit and not output.on_terminal():
                 break  # only the line below a drawn table shows the total
-        return found, total, app.store.database.address
+        return found, total, app.store.database.address, await _is_paused(app)
 
-    shown, total, database = call.do(listed)
+    shown, total, database, paused = call.do(listed)
     empty = "No source matches."
     if wanted == SourceFilter() and health is None:
         # the address: in another working directory it may be another database
         empty = f"No sources in {database}. Try: headwater add URL"
-    output.show_items(_columns(now), shown, schema="SourceOut", json=json, empty=empty)
+    columns = _columns(now, paused=paused)
+    output.show_items(columns, shown, schema="SourceOut", json=json, empty=empty)
     if output.on_terminal() and shown and not json:
         counts = {health: sum(view.health is health for view in shown) for health in Health}
         parts = [f"{count:,} {health}" for health, count in counts.items() if count]
@@ -93,7 +95,7 @@ def _list_all(call: CliContext, wanted: SourceFilter, limit: int | None, *, json
     """List sources of all users, by podcast in the order they were added."""
     now = call.now
 
-    async def read(app: App) -> list[OwnedSource]:
+    async def read(app: App) -> tuple[list[OwnedSource], bool]:
         found = list[OwnedSource]()
         while limit is None or len(found) < limit:
             size = _PAGE if limit is None else min(_PAGE, limit - len(found))
@@ -103,25 +105,26 @@ def _list_all(call: CliContext, wanted: SourceFilter, limit: int | None, *, json
             found += page
             if len(page) < size:
                 break
-        return found
+        return found, await _is_paused(app)
 
+    found, paused = call.do(read)
     columns: tuple[Column[Any], ...] = (
         wide("User", lambda one: one.user, min_width=8),
         wide("Podcast", lambda one: one.source.podcast_id, min_width=8),
-        *_columns(now),
+        *_columns(now, paused=paused),
     )
     empty = "No source matches."
-    output.show_items(columns, call.do(read), schema="OwnedSourceOut", json=json, empty=empty)
+    output.show_items(columns, found, schema="OwnedSourceOut", json=json, empty=empty)
 
 
-def _columns(now: datetime) -> tuple[Column[SourceView], ...]:
+def _columns(now: datetime, *, paused: bool) -> tuple[Column[SourceView], ...]:
     drawn = output.on_terminal()
     narrow = drawn and output.width() < _NARROW
 
     def short_next_poll(view: SourceView) -> Cell:
-        if view.held and narrow:
+        if view.held and narrow and not _is_waiting(view, paused=paused):
             return Styled(f"hold {coming(view, now).removeprefix('in ')}", "yellow")
-        return _next_poll(view, now)
+        return _next_poll(view, now, paused=paused)
 
     return (
         Column("ID", lambda view: view.source.id[:8] if drawn else view.source.id),
@@ -167,13 +170,13 @@ def show(
     call = invocation(ctx)
     now = call.now
 
-    async def read(app: App) -> tuple[SourceCard, Sequence[PollDay], bool]:
+    async def read(app: App) -> tuple[SourceCard, Sequence[PollDay], bool, bool]:
         source = await find_source(app.store, id_)
         card = await card_of(app.store, source.id, now, app.policy, polls=polls)
         by_day = await app.store.poll_days.newest(source.id, limit=days)
-        return card, by_day, await _is_polled(app)
+        return card, by_day, await _is_polled(app), await _is_paused(app)
 
-    card, by_day, polled = call.do(read)
+    card, by_day, polled, paused = call.do(read)
     if json:
         history = {
             "polls": [output.schema_json("PollRecordOut", poll) for poll in card.polls],
@@ -181,7 +184,8 @@ def show(
         }
         output.show_json(output.schema_json("SourceOut", card.view) | history)
         return
-    _show_source(card.view, now, _condition(card.view, polled=polled))
+    condition = _condition(card.view, polled=polled)
+    _show_source(card.view, now, _next_poll(card.view, now, condition, paused=paused))
     if card.polls:
         _show_polls(card.polls, now)
     if by_day:
@@ -224,13 +228,14 @@ def explain(ctx: typer.Context, id_: Id, json: output.Json = False) -> None:
     call = invocation(ctx)
     now = call.now
 
-    async def read(app: App) -> tuple[Explanation, SourceView, bool]:
+    async def read(app: App) -> tuple[Explanation, SourceView, bool, bool]:
         source = await find_source(app.store, id_)
-        explanation = await explanation_of(app.store, source.id, now, app.policy)
+        paused = await _is_paused(app)
+        explanation = await explanation_of(app.store, source.id, now, app.policy, paused=paused)
         view = await view_of(app.store, source.id, now, app.policy)
-        return explanation, view, await _is_polled(app)
+        return explanation, view, await _is_polled(app), paused
 
-    explanation, view, polled = call.do(read)
+    explanation, view, polled, paused = call.do(read)
     if json:
         output.show_json(output.schema_json("ExplanationOut", explanation))
         return
@@ -245,6 +250,8 @@ def explain(ctx: typer.Context, id_: Id, json: output.Json = False) -> None:
     text = f"{coming(view, now)}{exact}{_condition(view, polled=polled)}"
     if next_at is None and not view.source.enabled:
         text = "none while it is disabled"
+    elif _is_waiting(view, paused=paused):
+        text = "none while the scheduler is paused"
     output.say(Styled(f"Next poll: {text}", "bold"))
 
 
@@ -253,13 +260,23 @@ async def _is_polled(app: App) -> bool:
     return await asyncio.to_thread(app.store.database.is_poll_locked)
 
 
+async def _is_paused(app: App) -> bool:
+    """Return whether the scheduler is paused, by a setting or a user (G2)."""
+    return await is_paused(app.store, configured=app.settings.source.paused)
+
+
+def _is_waiting(view: SourceView, *, paused: bool) -> bool:
+    """Return whether a source is not polled because the scheduler is paused."""
+    return paused and view.source.enabled and view.source.requested_at is None
+
+
 def _condition(view: SourceView, *, polled: bool) -> str:
     """Return what must be started before the next poll can happen."""
     waits = view.source.enabled or view.source.requested_at is not None
     return ", once `headwater serve` or a worker runs" if waits and not polled else ""
 
 
-def _show_source(view: SourceView, now: datetime, condition: str) -> None:
+def _show_source(view: SourceView, now: datetime, next_poll: Styled) -> None:
     source, hold = view.source, view.hold
     output.show_fields(
         {
@@ -277,7 +294,7 @@ def _show_source(view: SourceView, now: datetime, condition: str) -> None:
             "Last error": source.last_error,
             "Last poll": humanize.when(view.polled_at, now),
             "Last success": humanize.when(source.last_success_at, now),
-            "Next poll": _next_poll(view, now, condition),
+            "Next poll": next_poll,
             "Hold": f"until {_moment(hold.until, now)}: {hold.reason}" if hold else None,
             "Interval": _interval(view),
             "Delay": f"{view.delay_seconds:g} s after each poll",
@@ -292,8 +309,10 @@ def _show_source(view: SourceView, now: datetime, condition: str) -> None:
     )
 
 
-def _next_poll(view: SourceView, now: datetime, suffix: str = "") -> Styled:
-    """Return when the next poll is, coloured if it is requested or delayed by a hold."""
+def _next_poll(view: SourceView, now: datetime, suffix: str = "", *, paused: bool) -> Styled:
+    """Return when the next poll is, coloured if it is requested, paused or delayed by a hold."""
+    if _is_waiting(view, paused=paused):
+        return Styled("paused", "yellow")
     if view.held:
         return Styled(f"{coming(view, now)} (hold){suffix}", "yellow")
     style = "cyan" if view.source.requested_at is not None else ""

@@ -245,17 +245,25 @@ async def count_sources(store: Store, wanted: SourceFilter) -> int | None:
 
 
 async def explanation_of(
-    store: Store, source_id: str, now: datetime, policy: Policy, *, look: Look | None = None
+    store: Store,
+    source_id: str,
+    now: datetime,
+    policy: Policy,
+    *,
+    look: Look | None = None,
+    paused: bool = False,
 ) -> Explanation:
     """When a source will be polled next and why, step by step.
 
-    `look` reads its lane in the running service; without it the stored state is used.
+    `look` reads its lane in the running service; without it the stored state is used, and whether
+    the scheduler is `paused`.
     """
     subject = await _subject(store, source_id)
     source = subject.source
     lane, lane_now = lane_of(source, subject.user_id) or "", None
     if look is None:
         state = await store.hosts.get(lane)
+        lane_now = LaneNow(paused=True) if paused else None
     else:
         state, lane_now = look(lane, source.id)
     polled = (await _polled_at(store, [source]))[source.id] is not None

@@ -35,7 +35,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class LaneNow:
-    """The live state of a source's lane, known only to a running service."""
+    """The live state of a source's lane; without a running service only `paused` is known."""
 
     ahead: int | None = None  # sources queued before this one; None: it is not queued
     seconds_before: float = 0.0  # their delays in total
@@ -81,7 +81,8 @@ def explain(
     `storm_kind`: the failure of a storm of its host that lasts (Y6).
     `search`: when the last search for a lost feed began, and what came of it; None: it runs (Y5).
     """
-    steps = [*_schedule_steps(source, policy, polled=polled)]
+    is_paused = lane is not None and lane.paused
+    steps = [*_schedule_steps(source, policy, polled=polled, is_paused=is_paused)]
     if key_advice is not None:
         steps.append(ExplanationStep("API key", f"none; {key_advice}"))
     if storm_kind is not None and source.consecutive_failures:
@@ -115,7 +116,9 @@ def span(seconds: float) -> str:
     return f"{left} s"
 
 
-def _schedule_steps(source: Source, policy: Policy, *, polled: bool) -> Iterator[ExplanationStep]:
+def _schedule_steps(
+    source: Source, policy: Policy, *, polled: bool, is_paused: bool
+) -> Iterator[ExplanationStep]:
     own, last = timedelta(minutes=source.poll_interval_minutes), source.last_polled
     if source.enabled:
         yield ExplanationStep("interval", f"every {_interval_text(own)}")
@@ -129,7 +132,9 @@ def _schedule_steps(source: Source, policy: Policy, *, polled: bool) -> Iterator
     if not source.enabled:
         return
     if last is None:
-        text = "the next tick spreads first polls over one interval"
+        text = "first polls are spread over one interval"
+        if not is_paused:
+            text = "the next tick spreads first polls over one interval"
         yield ExplanationStep("first contact", text)
         return
     interval = effective_interval(source, policy)
@@ -146,7 +151,9 @@ def _schedule_steps(source: Source, policy: Policy, *, polled: bool) -> Iterator
         most = _interval_text(backoff_cap(source, policy))
         text = f"failed {times}: {doubled} is {_interval_text(interval)}, at most {most}"
         yield ExplanationStep("backoff", text)
-    text = "last polled plus the effective interval; the next tick queues it"
+    text = "last polled plus the effective interval"
+    if not is_paused:
+        text += "; the next tick queues it"
     yield ExplanationStep("due", text, last + interval)
 
 

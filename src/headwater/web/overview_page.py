@@ -139,12 +139,14 @@ def _headline(overview: Overview, *, paused: bool) -> tuple[str, str]:
     if late:
         parts.append(f"{count(late)} {_is(late)} overdue")
     if parts:
-        patience = " Headwater keeps trying." if failing else ""
+        # while paused, a banner says so, and nothing is tried
+        patience = " Headwater keeps trying." if failing and not paused else ""
         return "warn", f"{' and '.join(parts)}.{patience}"
     if health[Health.OK] == 0 and health[Health.NEW] == 0:
         return "quiet", "Every source is disabled, so nothing is checked."
     if health[Health.OK] == 0:
-        return "quiet", "No check has succeeded yet: first checks are spread over an interval."
+        reason = "" if paused else ": first checks are spread over an interval"
+        return "quiet", f"No check has succeeded yet{reason}."
     disabled = health[Health.DISABLED]
     if disabled:
         rest = f"{count(disabled)} {_is(disabled)} disabled"

@@ -15,6 +15,7 @@ from headwater.operations.source_views import card_of, explanation_of
 from headwater.operations.sources import edit_source, remove_source
 from headwater.rules.politeness import delay_origin, lane_of
 from headwater.source_settings import SettingValues
+from headwater.web.explanation_texts import shown_steps
 from headwater.web.failure_texts import text_for
 from headwater.web.forms import fields_of
 from headwater.web.humanize import duration, new_posts, sentence, skips
@@ -175,6 +176,8 @@ async def _shown(page: DashboardPage, source: Source, form: SettingsForm | None 
         failure=text_for(failure_kind, on_x=current.type is SourceType.TWITTER),
         max_failures=policy.max_failures if own_limit is None else own_limit,
         explanation=explanation,
+        steps=shown_steps(explanation.steps),
+        in_storm=any(step.what == "failure storm" for step in explanation.steps),
         chart=schedule_chart_of(current, explanation, now, policy),
         lane_now=lane_now,
         all_polls=polls,
