@@ -236,6 +236,41 @@ async def test_y8_a_user_polls_a_source_once_in_ten_seconds_by_any_means(served_
         assert (await served.post(f"{place}/sources/batch", batch, token=admin)).status == 200
 
 
+async def test_y8_edits_that_request_polls_are_limited_like_polls(served_by_each: Served):
+    served, host = served_by_each, CountingHost()
+    served.app.visit_limits = VisitLimits(StoreClock())
+    ann, admin = await served.person("ann"), await served.admin()
+    async with web_of(host=host) as web:
+        place = "/api/users/ann/podcasts/ann"
+        source = await watch(served, web.url("host"), place=place, token=ann)
+        edits = [{"enabled": False}, {"enabled": True}, {"enabled": False}, {"enabled": True}]
+        changed = [await served.patch(source, edit, token=ann) for edit in edits]
+        assert [answer.status for answer in changed] == [200, 200, 200, 429]
+        assert changed[-1].headers["Retry-After"] == "10"
+        assert (await served.get(source, token=ann)).json["enabled"] is False
+        assert (await served.post(f"{source}/poll", token=ann)).status == 429
+        harmless = {"label": "News", "pollIntervalMinutes": 90}
+        assert (await served.patch(source, harmless, token=ann)).status == 200
+        for body in ({"enabled": True}, {"url": web.url("host", "/other")}):
+            assert (await served.patch(source, body, token=admin)).status == 200
+        refused = await served.patch(source, {"url": web.url("host", "/third")}, token=ann)
+        assert refused.status == 429
+
+
+async def test_y8_a_batch_that_enables_requests_polls_of_those_that_may_be_polled(served: Served):
+    served.app.visit_limits = VisitLimits(StoreClock())
+    ann, place = await served.person("ann"), "/api/users/ann/podcasts/ann"
+    async with web_of(host=lambda _: feed()) as web:
+        for number in range(2):
+            await watch(served, web.url("host", f"/{number}"), place=place, token=ann)
+        found = []
+        for action in ("disable", "enable", "disable", "enable"):
+            batch = {"action": action, "filter": {"all": True}}
+            answer = await served.post(f"{place}/sources/batch", batch, token=ann)
+            found.append((answer.json["changed"], answer.json["requested"]))
+    assert found == [(2, 0), (2, 2), (2, 0), (2, 0)]
+
+
 async def test_y8_a_batch_requests_polls_of_the_sources_that_may_be_polled(served: Served):
     served.app.visit_limits = VisitLimits(StoreClock())
     ann, place = await served.person("ann"), "/api/users/ann/podcasts/ann"

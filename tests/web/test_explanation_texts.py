@@ -46,7 +46,7 @@ def test_steps_have_no_technical_terms(source: Source, lane: LaneNow):
         for polled in (True, False):
             found = explain(
                 source, place, NOW, a_policy(), polled=polled, lane=lane, pages_pending=2,
-                storm_kind="404", search=(NOW, None), key_advice="`headwater keys set x` stores one",
+                storm_kind="404", search=(NOW, None), key_advice="`headwater keys set x`",
             )  # fmt: skip
             steps = shown_steps(found.steps)
             assert [step.at for step in steps] == [step.at for step in found.steps]

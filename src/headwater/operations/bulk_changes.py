@@ -1,6 +1,7 @@
 """Batches: one action for many sources, chosen by their ids or by a filter."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -8,14 +9,16 @@ from functools import partial
 
 from headwater.clock import Clock
 from headwater.errors import NotFound, TooMany, UsageError
+from headwater.model import Source
 from headwater.operations.filters import apply_changed_filters, changes_filters
 from headwater.operations.rate_limits import POLL_SECONDS
-from headwater.operations.sources import edited_as, remove_sources, shown_changes
+from headwater.operations.sources import edited_as, remove_sources, requests_poll, shown_changes
 from headwater.source_settings import SettingValues
 from headwater.store import Store
 from headwater.store.audit import describe
 from headwater.store.sources import BatchCounts, Position, SourceFilter
 
+# those of some sources that may be polled manually now; None: all of them
 Pollable = Callable[[Sequence[str]], Sequence[str]]
 _PER_TRANSACTION = 250  # other writers wait for a transaction, so it must be short
 
@@ -41,12 +44,12 @@ class Batch:
 
 
 async def run_batch(
-    store: Store, podcast_id: str, batch: Batch, clock: Clock, *, pollable: Pollable = list
+    store: Store, podcast_id: str, batch: Batch, clock: Clock, *, pollable: Pollable | None = None
 ) -> BatchCounts:
     """Run a batch, some sources per transaction; each changes as by a single edit (F5).
 
-    `pollable` returns those of some sources that may be polled manually now; TooMany if it
-    returns none of the matching ones (Y8).
+    Only `pollable` sources are polled: others are edited without the request for a poll, and if a
+    batch that polls has no other ones, it raises TooMany (Y8).
     """
     _refuse_contradictions(batch)
     wanted = replace(batch.wanted or SourceFilter(), podcast_id=podcast_id)
@@ -55,9 +58,10 @@ async def run_batch(
     async for ids in _pages_of_ids(store, wanted, batch.ids):
         # the time of this transaction: new requests are looked up by their time (S9)
         if batch.action is BatchAction.POLL:
-            total += await _request_page(store, wanted, ids, pollable(ids), clock.now())
+            allowed = ids if pollable is None else pollable(ids)
+            total += await _request_page(store, wanted, ids, allowed, clock.now())
         else:
-            total += await _run_page(store, batch, wanted, ids, clock.now())
+            total += await _run_page(store, batch, wanted, ids, clock.now(), pollable)
         _describe(batch, podcast_id, total)  # a later page may fail
     if batch.changes is not None and changes_filters(batch.changes):
         await apply_changed_filters(store, clock.now())
@@ -84,7 +88,12 @@ def _refuse_contradictions(batch: Batch) -> None:
 
 
 async def _run_page(
-    store: Store, batch: Batch, wanted: SourceFilter, ids: Sequence[str], now: datetime
+    store: Store,
+    batch: Batch,
+    wanted: SourceFilter,
+    ids: Sequence[str],
+    now: datetime,
+    pollable: Pollable | None,
 ) -> BatchCounts:
     """Apply the action to some sources; those that no longer match are skipped."""
     match batch.action:
@@ -94,7 +103,29 @@ async def _run_page(
             changes: SettingValues = {"enabled": batch.action is BatchAction.ENABLE}
         case _:
             changes = batch.changes or {}
-    return await store.sources.edit_many(wanted, ids, partial(edited_as, changes, now))
+    change = partial(edited_as, changes, now)
+    refused = set[str]() if pollable is None else await _refused(store, ids, change, pollable)
+
+    def limited(before: Source) -> Source:
+        after = change(before)
+        if before.id in refused:
+            return replace(after, requested_at=before.requested_at)
+        return after
+
+    return await store.sources.edit_many(wanted, ids, limited)
+
+
+async def _refused(
+    store: Store, ids: Sequence[str], change: Callable[[Source], Source], pollable: Pollable
+) -> set[str]:
+    """Those of these sources whose polls an edit would request too soon."""
+    requested = []
+    for id_ in ids:
+        with suppress(NotFound):  # removed meanwhile
+            before = await store.sources.get(id_)
+            if requests_poll(before, change(before)):
+                requested.append(id_)
+    return set(requested).difference(pollable(requested))
 
 
 async def _request_page(

@@ -1,8 +1,9 @@
 """Rate limits per key in memory, and those for visits that users cause directly (Y8)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from headwater.clock import Clock
 from headwater.errors import TooMany
@@ -72,6 +73,10 @@ class VisitLimits:
             )
         self.check_visit(user_id, source.url)
 
+    def check_poll_for(self, user_id: str | None) -> Callable[[Source], None] | None:
+        """The limit of the polls that edits of a user request; None for an administrator."""
+        return None if user_id is None else partial(self.check_poll, user_id)
+
     def check_test(self, user_id: str | None) -> None:
         """Count test messages to a user's channels; TooMany if there were some just now (Y3)."""
         if user_id is None:
@@ -98,6 +103,10 @@ class VisitLimits:
                 f"in {POLL_SECONDS} seconds",
                 retry_seconds=self._visits.seconds_left(window),
             )
+
+    def pollable_for(self, user_id: str | None) -> Callable[[Sequence[str]], Sequence[str]] | None:
+        """The limit of the manual polls in a batch; None for an administrator."""
+        return None if user_id is None else partial(self.pollable, user_id)
 
     def pollable(self, user_id: str | None, source_ids: Sequence[str]) -> Sequence[str]:
         """Count a manual poll of each source; those that were not polled in the last seconds."""

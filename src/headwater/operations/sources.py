@@ -1,7 +1,7 @@
 """Adding, editing, finding and deleting sources."""
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
@@ -24,6 +24,8 @@ from headwater.store import Store
 from headwater.store.audit import describe
 from headwater.store.source_batches import ROWS_PER_BATCH
 from headwater.store.sources import BatchCounts, SourceFilter
+
+CheckPoll = Callable[[Source], None]  # TooMany if a source may not be polled manually now
 
 _MOST_CANDIDATES = 3  # listed if several sources match
 _DELETED_PAGE = 100
@@ -112,20 +114,32 @@ async def edit_source(
     *,
     allowed: Allowed,
     if_match: str | None = None,
+    check_poll: CheckPoll | None = None,
 ) -> Source:
     """Change the named settings and the state that depends on them (F5).
 
-    Raises Outdated if the stored source does not match `if_match`.
+    Raises Outdated if the stored source does not match `if_match`. `check_poll` refuses an edit
+    that requests a poll too soon (Y8).
     """
 
     def change(before: Source) -> Source:
         return edited_as(changes, now, matching(if_match, before), allowed=allowed)
 
+    if check_poll is not None:  # not within the transaction, which may run twice
+        before = await store.sources.get(source_id)
+        after = change(before)
+        if requests_poll(before, after):
+            check_poll(after)
     describe("source.edit", f"source {source_id}", **shown_changes(changes))
     source = await store.sources.edit(source_id, change)
     if changes_filters(changes):
         await apply_changed_filters(store, now)
     return source
+
+
+def requests_poll(before: Source, after: Source) -> bool:
+    """Whether an edit requests a poll."""
+    return after.requested_at not in (None, before.requested_at)
 
 
 async def remove_source(store: Store, source: Source, *, if_match: str | None = None) -> None:

@@ -74,7 +74,7 @@ async def save(page: PodcastPage, source: PageSource) -> Response:
     if not form.errors:
         try:
             await _edit(page, source, {**changes, "enabled": True} if is_corrected else changes)
-        except NotFound:  # removed in the meantime
+        except (NotFound, TooMany):  # removed in the meantime, or polled just now (Y8)
             raise
         except UsageError as error:
             form = replace(form, errors={error.field or "url": sentence(error)})
@@ -147,7 +147,9 @@ async def delete(page: PodcastPage, source: PageSource) -> Response:
 
 async def _edit(page: DashboardPage, source: Source, changes: SettingValues) -> None:
     allowed = page.app.settings.fetch.allow_private_networks
-    await edit_source(page.store, source.id, changes, page.app.clock.now(), allowed=allowed)
+    check_poll = page.app.visit_limits.check_poll_for(page.caller_id)
+    now = page.app.clock.now()
+    await edit_source(page.store, source.id, changes, now, allowed=allowed, check_poll=check_poll)
 
 
 async def _shown(page: DashboardPage, source: Source, form: SettingsForm | None = None) -> Response:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -84,7 +83,7 @@ async def act(page: PodcastPage) -> Response:
             page.podcast.id,
             batch,
             page.app.clock,
-            pollable=partial(page.app.visit_limits.pollable, page.caller_id),
+            pollable=page.app.visit_limits.pollable_for(page.caller_id),
         )
     except UsageError as error:
         gone = isinstance(error, NotFound)

@@ -49,7 +49,8 @@ async def save(page: PodcastPage, source: PageSource) -> Response:
         return await _shown(page, source, source.watch, error=error)
     allowed = page.app.settings.fetch.allow_private_networks
     changes, now = {"watch": watch}, page.app.clock.now()
-    await edit_source(page.store, source.id, changes, now, allowed=allowed)
+    check_poll = page.app.visit_limits.check_poll_for(page.caller_id)
+    await edit_source(page.store, source.id, changes, now, allowed=allowed, check_poll=check_poll)
     return done(_url(source), "source-saved")
 
 

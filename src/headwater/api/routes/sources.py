@@ -1,6 +1,5 @@
 """Sources, and batch actions on them."""
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Query, Response
@@ -96,7 +95,8 @@ async def change_sources(
     If an id is unknown, nothing is changed. A filter without criteria is refused;
     `{"all": true}` selects every source of the podcast. Changes are committed in many small
     transactions. With a user's token, `poll` requests no poll of a source that was polled
-    manually in the last 10 s; if that holds for all of them, the response is 429.
+    manually in the last 10 s; if that holds for all of them, the response is 429. `enable` and
+    `update` change such sources all the same, but request no poll of them.
     """
     batch = Batch(
         action=body.action,
@@ -104,7 +104,7 @@ async def change_sources(
         wanted=None if body.chosen is None else _filter(body.chosen),
         changes=None if body.changes is None else body.changes.given(),
     )
-    pollable = partial(app.visit_limits.pollable, caller.user_id)
+    pollable = app.visit_limits.pollable_for(caller.user_id)
     counts = await run_batch(app.store, podcast.id, batch, app.clock, pollable=pollable)
     return BatchOut.of(counts)
 
@@ -181,6 +181,7 @@ async def delete_source(app: CurrentApp, source: OwnSource, if_match: IfMatch = 
 @routes.put("/{s}", responses=WITH_ETAG | MATCHED)
 async def replace_source(
     app: CurrentApp,
+    caller: CurrentCaller,
     podcast: OwnPodcast,
     source: OwnSource,
     body: Annotated[SourceIn, body_example({"type": "rss"} | _NEW)],
@@ -189,23 +190,29 @@ async def replace_source(
 ) -> SourceOut:
     """Replace the settings of a source.
 
-    A setting that is not given returns to its default, except `enabled`.
+    A setting that is not given returns to its default, except `enabled`. With a user's token, a
+    change that requests a poll gets 429 if the source was polled manually in the last 10 s.
     """
-    edited = await _edited(app, source, body.all_settings(), if_match)
+    edited = await _edited(app, caller, source, body.all_settings(), if_match)
     return await _shown(app, podcast, edited, response)
 
 
 @routes.patch("/{s}", responses=WITH_ETAG | MATCHED)
 async def change_source(
     app: CurrentApp,
+    caller: CurrentCaller,
     podcast: OwnPodcast,
     source: OwnSource,
     body: Annotated[SourcePatch, body_example({"enabled": True, "pollIntervalMinutes": 120})],
     response: Response,
     if_match: IfMatch = None,
 ) -> SourceOut:
-    """Change some settings of a source; null resets a setting that may be null."""
-    edited = await _edited(app, source, body.given(), if_match)
+    """Change some settings of a source; null resets a setting that may be null.
+
+    With a user's token, a change that requests a poll (another `url`, `enabled`) gets 429 if the
+    source was polled manually in the last 10 s.
+    """
+    edited = await _edited(app, caller, source, body.given(), if_match)
     return await _shown(app, podcast, edited, response)
 
 
@@ -244,9 +251,18 @@ async def dismiss_suggestion(app: CurrentApp, source: OwnSource, n: SuggestionId
     await suggestions.dismiss(app.store, source, n)
 
 
-async def _edited(app: App, source: Source, changes: SettingValues, if_match: str | None) -> Source:
-    allowed, now = app.settings.fetch.allow_private_networks, app.clock.now()
-    return await edit_source(app.store, source.id, changes, now, allowed=allowed, if_match=if_match)
+async def _edited(
+    app: App, caller: CurrentCaller, source: Source, changes: SettingValues, if_match: str | None
+) -> Source:
+    return await edit_source(
+        app.store,
+        source.id,
+        changes,
+        app.clock.now(),
+        allowed=app.settings.fetch.allow_private_networks,
+        if_match=if_match,
+        check_poll=app.visit_limits.check_poll_for(caller.user_id),
+    )
 
 
 async def _shown(app: App, podcast: Podcast, source: Source, response: Response) -> SourceOut:
