@@ -142,11 +142,14 @@ async def test_y3_only_own_webhooks_are_channels(store: Store):
     assert [one.target for one in await store.channels.listed("default")] == ["all"]
 
 
-async def test_y3_a_webhook_that_reports_incidents_itself_is_not_told_twice(store: Store):
+@pytest.mark.parametrize("when", [(), (True, 6)], ids=["at once", "digest"])
+async def test_y3_a_webhook_that_reports_incidents_itself_is_not_told_twice(
+    store: Store, when: tuple[bool, int] | tuple[()]
+):
     await added(
         store, a_webhook("w", None), a_webhook("o", None, events=(WebhookEvent.POST_CREATED,))
     )
-    hooks = [ChannelChoice(ChannelKind.WEBHOOK, id_) for id_ in ("w", "o")]
+    hooks = [ChannelChoice(ChannelKind.WEBHOOK, id_, *when) for id_ in ("w", "o")]
     itself, other = await chosen(store, *hooks)
     await opened(store, an_incident())
     assert len(await store.webhooks.deliveries("w", limit=10)) == 1

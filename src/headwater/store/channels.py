@@ -36,7 +36,8 @@ def publish_incidents(session: Session, incidents: Sequence[Incident]) -> None:
     """Store messages about incidents that begin or end, in their transaction (Y1, Y3).
 
     Each channel gets one message when an incident begins and one when it ends. An end alone is not
-    reported: the channel must have existed at the beginning.
+    reported: the channel must have existed at the beginning. A webhook that is informed by its own
+    events gets no digest of them either.
     """
     if not incidents:
         return
@@ -49,8 +50,7 @@ def publish_incidents(session: Session, incidents: Sequence[Incident]) -> None:
         text = payload(happening.event, at, happening.data)
         for channel in channels:
             id_ = message_id(channel.target, happening.event, incident.id)
-            is_informed = id_ in informed and not channel.is_digest  # by the webhook itself
-            if is_informed or not _concerns(channel, incident):
+            if id_ in informed or not _concerns(channel, incident):
                 continue
             row = webhooks.message_row(channel.id, happening.event, incident.id, text, at)
             due = to_ms(due_at(channel, at))
