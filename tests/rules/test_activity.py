@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from headwater.model import EPOCH
-from headwater.rules.activity import newest_at, published_times, silent_after, usual_pace
+from headwater.rules.activity import newest_at, pace_text, published_times, silent_after, usual_pace
 from tests.factories import NOW, a_post
 
 DAY = 24 * 60
@@ -67,3 +67,18 @@ def test_y1_only_the_newest_publication_times_are_kept():
 def test_y1_the_usual_pace_is_a_short_text(gap: int, text: str):
     assert usual_pace(times(*[gap] * 12)) == text
     assert usual_pace(times(gap, gap)) is None
+
+
+@pytest.mark.parametrize(
+    ("gaps", "text"),
+    [
+        ([1] * 10, "11 posts so far, something today"),  # a feed that was just filled
+        ([60] * 40, "41 posts so far, something today"),
+        ([1] * 49, "usually 50 a day or more, something today"),  # older posts are not kept
+        ([60] * 49, "usually 24 a day, something today"),
+        ([5 * 60] * 10, "usually 5 a day, something today"),
+    ],
+)
+def test_y1_posts_of_a_short_time_do_not_show_what_is_usual(gaps: list[int], text: str):
+    known = times(*gaps)
+    assert pace_text(known, newest_at(known)) == text

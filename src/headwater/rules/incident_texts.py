@@ -98,7 +98,9 @@ def texts(kind: str, host: str | None, states: Sequence[SourceState]) -> tuple[s
 def _disabled(host: str | None, states: Sequence[SourceState]) -> tuple[str, str]:
     cause = _cause(states)
     title = f"Headwater has given up on {_named(host, states)}: {cause.reason}"
-    return title, _suggested(states) or f"{cause.advice} Then enable it again."
+    return title, _suggested(
+        states
+    ) or f"{cause.advice} Then enable {'it' if len(states) == 1 else 'them'} again."
 
 
 def _failing(host: str | None, states: Sequence[SourceState]) -> tuple[str, str]:
@@ -134,7 +136,7 @@ def _rejecting(host: str | None, states: Sequence[SourceState]) -> tuple[str, st
 
 def _storm(host: str | None, states: Sequence[SourceState]) -> tuple[str, str]:
     cause = _cause(states)
-    title = f"{host} fails for {_named(host, states)} in the same way: {cause.reason}"
+    title = f"{host} fails for {_named(None, states)} in the same way: {cause.reason}"
     return title, (
         "Wait: the site has a problem. Headwater keeps trying and gives up no source meanwhile. "
         "If it lasts for days, open the site and look for new addresses."
