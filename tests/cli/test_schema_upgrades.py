@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_runner import HEADWATER, Cli, environment
+from tests.cli.command_runner import HEADWATER, Cli, Web, environment
 
 # every command that opens the database, apart from those that may upgrade it
 CREATING: dict[str, tuple[str, ...]] = {
@@ -64,6 +64,14 @@ def change_version(file: Path, sql: str) -> None:
     with connection:
         connection.execute(sql)
     connection.close()
+
+
+def test_k7_preview_and_dry_runs_create_no_database(cli: Cli, web: Web):
+    (cli.folder / "podcasts.yaml").write_text("podcasts:\n  - name: default\n")
+    before = sorted(cli.folder.rglob("*"))
+    assert cli("preview", web.url("feed.demo", "/feed.xml")).code == 0
+    assert cli("apply", "podcasts.yaml", "--dry-run").code == 0
+    assert sorted(cli.folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -46,6 +46,15 @@ def test_a_list_fits_the_terminal_and_keeps_the_important_columns(folder, column
     assert "No source matches." in on_terminal(folder, "list", "--host", "nope").out
 
 
+@pytest.mark.parametrize("columns", [60, 80, 150])
+def test_a_list_says_why_sources_fail_on_every_terminal(folder, web, columns):
+    url = web.url("missing.demo")
+    assert process(folder, "add", url, "--type", "rss").code == 0
+    assert on_terminal(folder, "poll", "--all").code == 1
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(folder, "list", columns=columns).out)
+    assert re.search(r"^[0-9a-f]{8}  HTTP 404", shown, re.MULTILINE), shown
+
+
 def test_an_empty_list_names_the_database(folder):
     assert process(folder, "migrate").code == 0
     shown = on_terminal(folder, "list", columns=200).out

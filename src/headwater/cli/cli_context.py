@@ -52,35 +52,53 @@ class CliContext:
 
         logs.configure(self.settings.log.format, self.log_level or "error")
 
-    def do(self, work: Callable[["App"], Awaitable[T]], *, creates: bool = False) -> T:
+    def do(
+        self,
+        work: Callable[["App"], Awaitable[T]],
+        *,
+        creates: bool = False,
+        needs_none: bool = False,
+    ) -> T:
         """Open the app, run `work` with it, close the app, and return the result.
 
         `creates`: the command may be the first one, and creates a missing database.
+        `needs_none`: it stores nothing, and uses an empty database where there is none.
         """
+        from tempfile import TemporaryDirectory
+
         from headwater.app import open_app
         from headwater.store.audit import COMMAND_LINE
 
         self.log_errors()
 
-        async def opened() -> T:
+        async def opened(settings: "Settings", *, creates: bool) -> T:
             program = f"headwater {self.command}"
             async with (
-                open_app(self.settings, program=program, creates=creates) as app,
+                open_app(settings, program=program, creates=creates) as app,
                 app.store.audit.acting(COMMAND_LINE),
             ):
                 return await work(app)
 
-        return run(opened())
+        file = self.settings.database_file
+        if not needs_none or file is None or file.exists():
+            return run(opened(self.settings, creates=creates))
+        with TemporaryDirectory(prefix="headwater-") as folder:
+            url = f"sqlite:///{folder}/headwater.db"
+            return run(opened(self.settings_with({"app.database-url": url}), creates=True))
 
     def do_for_user(
-        self, work: Callable[["App", "User"], Awaitable[T]], *, creates: bool = False
+        self,
+        work: Callable[["App", "User"], Awaitable[T]],
+        *,
+        creates: bool = False,
+        needs_none: bool = False,
     ) -> T:
         """Open the app and run `work` with it and the user that --user names."""
 
         async def found(app: "App") -> T:
             return await work(app, await app.store.accounts.user(self.user))
 
-        return self.do(found, creates=creates)
+        return self.do(found, creates=creates, needs_none=needs_none)
 
     def do_in_podcast(
         self, work: Callable[["App", "Podcast"], Awaitable[T]], *, creates: bool = False

@@ -65,7 +65,9 @@ def apply(
 
     try:
         shown = call.do_for_user(
-            lambda app, user: applied(app, user, confirmed=False), creates=True
+            lambda app, user: applied(app, user, confirmed=False),
+            creates=not dry_run,
+            needs_none=dry_run,
         )
     except WouldDelete as error:
         deleted = _deleted(ExpiringCounts(error.articles, error.posts))

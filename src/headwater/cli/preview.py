@@ -40,7 +40,7 @@ def preview_(
     """Fetch a URL and show which entries would be stored."""
     call = invocation(ctx)
     wanted = {"type": type_, "url": url, "include_history": include_history, **settings}
-    found, age = call.do(lambda app: _previewed(call, app, wanted), creates=True)
+    found, age = call.do(lambda app: _previewed(call, app, wanted), needs_none=True)
     if json:
         output.show_json(output.schema_json("PreviewOut", found))
         return

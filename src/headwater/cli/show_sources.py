@@ -14,7 +14,6 @@ from headwater.cli.cli_context import CliContext, invocation
 from headwater.cli.columns import Cell, Column, Styled, number, wide
 from headwater.cli.setting_options import setting_rows
 from headwater.model import Health, PollDay, PollRecord, SourceType
-from headwater.operations.service_status import is_paused
 from headwater.operations.source_views import (
     OwnedSource,
     SourceCard,
@@ -30,6 +29,8 @@ from headwater.operations.sources import find_source
 from headwater.operations.suggestions import summary
 from headwater.rules.explanation import Explanation
 from headwater.rules.health import health_of
+from headwater.rules.pause_choice import is_paused
+from headwater.store.key_values import PAUSED_KEY
 from headwater.store.row_mapping import to_ms
 from headwater.store.sources import SourceFilter
 
@@ -84,6 +85,7 @@ def list_(
     columns = _columns(now, paused=paused)
     output.show_items(columns, shown, schema="SourceOut", json=json, empty=empty)
     if output.on_terminal() and shown and not json:
+        _show_problems(shown)
         counts = {health: sum(view.health is health for view in shown) for health in Health}
         parts = [f"{count:,} {health}" for health, count in counts.items() if count]
         of = f"{len(shown):,} of " if len(shown) < total else ""
@@ -115,6 +117,8 @@ def _list_all(call: CliContext, wanted: SourceFilter, limit: int | None, *, json
     )
     empty = "No source matches."
     output.show_items(columns, found, schema="OwnedSourceOut", json=json, empty=empty)
+    if output.on_terminal() and not json:
+        _show_problems(found)
 
 
 def _columns(now: datetime, *, paused: bool) -> tuple[Column[SourceView], ...]:
@@ -137,7 +141,6 @@ def _columns(now: datetime, *, paused: bool) -> tuple[Column[SourceView], ...]:
         Column("Interval", _interval, optional=2),
         number("Failures", lambda view: view.source.consecutive_failures, optional=3),
         number("Posts", lambda view: f"{view.post_count:{',' if drawn else ''}}", optional=1),
-        wide("Problem", _problem, optional=7),
         *(_IN_PIPES if not drawn else ()),
     )
 
@@ -146,7 +149,18 @@ def _label(view: SourceView) -> str:
     return view.source.label or ""
 
 
-_IN_PIPES: tuple[Column[SourceView], ...] = (Column("Label", _label),)
+# a table has no room for them
+_IN_PIPES: tuple[Column[SourceView], ...] = (
+    wide("Problem", lambda view: _problem(view)),
+    Column("Label", _label),
+)
+
+
+def _show_problems(shown: Sequence[SourceView]) -> None:
+    """Print below a drawn table why sources fail, a line for each."""
+    for view in shown:
+        if problem := _problem(view):
+            output.say(Styled(f"{view.source.id[:8]}  ", "cyan"), problem)
 
 
 def _problem(view: SourceView) -> str:
@@ -262,7 +276,8 @@ async def _is_polled(app: App) -> bool:
 
 async def _is_paused(app: App) -> bool:
     """Return whether the scheduler is paused, by a setting or a user (G2)."""
-    return await is_paused(app.store, configured=app.settings.source.paused)
+    stored = await app.store.key_values.get(PAUSED_KEY)
+    return is_paused(stored, configured=app.settings.source.paused)
 
 
 def _is_waiting(view: SourceView, *, paused: bool) -> bool:

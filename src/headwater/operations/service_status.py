@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from headwater.clock import Clock
-from headwater.engine.pause_state import PauseState
 from headwater.engine.service import Service
 from headwater.errors import HeadwaterError
 from headwater.model import Health
@@ -57,11 +56,6 @@ def scheduler_view(service: Service) -> SchedulerView:
         outage_since=service.guard.since,
         cleanup_paused_until=service.cleanup_paused_until,
     )
-
-
-async def is_paused(store: Store, *, configured: bool) -> bool:
-    """Whether the scheduler is paused, by the last choice of a user or else the setting (G2)."""
-    return await PauseState(store.key_values, paused=configured).read()
 
 
 async def switch_scheduler(service: Service, *, paused: bool) -> SchedulerView:
