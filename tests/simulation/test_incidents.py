@@ -171,6 +171,10 @@ def without_hysteresis(patch):
     patch.setattr(incident_watch, "incident_changes", incident_changes)
 
 
+def rejections_unnoticed(patch):
+    patch.setattr(incidents, "REJECTED_KINDS", frozenset())
+
+
 def silence_unnoticed(patch):
     patch.setattr(memory_incidents, "silent_after", lambda _: None)
 
@@ -196,6 +200,7 @@ MUTANTS = {
     incidents_never_closed: "Y1",
     incidents_closed_too_early: "Y1",
     without_hysteresis: "Y1",
+    rejections_unnoticed: "Y1",
     silence_unnoticed: "Y1",
     outages_not_reported: "Y1",
 }

@@ -179,7 +179,25 @@ class IncidentChecks:
         if is_in_storm and record.source.first_poll_done:
             return True
         grace = timedelta(seconds=self._grace)
-        return self._state.clock.now() - problem.since > self._failing_after + grace
+        if self._state.clock.now() - problem.since > self._failing_after + grace:
+            return True
+        return self._is_rejecting(record.source.host, grace)
+
+    def _is_rejecting(self, host: str | None, grace: timedelta) -> bool:
+        """Whether a host has surely rejected all its sources for six hours."""
+        since = self._state.clock.now() - _REJECTING_AFTER - grace
+        if host is None or "/" in host:
+            return False
+        for record in self._state.sources.values():
+            source, problem = record.source, self._problems.get(record.id)
+            if source.host != host:
+                continue
+            is_rejected = problem is not None and problem.kind in _REJECTED
+            began_at = None if problem is None else problem.since
+            is_long = _is_failing(record) and began_at is not None and began_at < since
+            if _is_auto_disabled(record) or (source.enabled and not (is_rejected and is_long)):
+                return False
+        return True
 
     def _lasts(self, key: IncidentKey, source_ids: tuple[str, ...] | list[str]) -> bool:
         """Whether one of the sources of an incident still has its problem."""
