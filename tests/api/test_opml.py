@@ -261,7 +261,10 @@ EVERY_SETTING: list[dict[str, object]] = [
     {"lateEntryHours": 0, "aggregate": False, "includeHistory": True, "fullText": "on"},
     {"aggregateBy": "thread"},
     {"keep": '"a <b>" OR title:"x"', "block": "-é 水", "aggregate": True},
-    {"watch": {"include": ["main > p"], "exclude": ['[a="1"]'], "ignore": ["# & *"]}},
+    {
+        "type": "website",
+        "watch": {"include": ["main > p"], "exclude": ['[a="1"]'], "ignore": ["# & *"]},
+    },
 ]
 
 

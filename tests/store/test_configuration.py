@@ -290,13 +290,21 @@ def given_settings(declared: Mapping[str, Setting]) -> st.SearchStrategy[dict[st
     return st.fixed_dictionaries({name: value_of(name, one) for name, one in declared.items()})
 
 
+def watched_if_page(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings without watched parts, unless they are those of a page (W4)."""
+    is_page = settings["type"] is SourceType.WEBSITE
+    return settings if is_page else settings | {"watch": None}
+
+
 names = st.from_regex(r"[a-zé水&*!%@#'\"][a-z0-9:# ]{0,8}[a-z0-9?]", fullmatch=True)
 configurations = st.lists(
     st.builds(
         ConfiguredPodcast,
         name=names,
         settings=given_settings(PODCAST_SETTINGS),
-        sources=st.lists(st.builds(ConfiguredSource, given_settings(SETTINGS)), max_size=5),
+        sources=st.lists(
+            st.builds(ConfiguredSource, given_settings(SETTINGS).map(watched_if_page)), max_size=5
+        ),
         searches=st.lists(
             st.builds(ConfiguredSearch, names, st.just("a -b")),
             unique_by=lambda search: search.name,
