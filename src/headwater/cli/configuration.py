@@ -74,9 +74,7 @@ def apply(
         output.confirm(f"This deletes {deleted} at once. Go on?", yes=False)
         shown = call.do_for_user(lambda app, user: applied(app, user, confirmed=True))
     if json:
-        deletes = {} if shown.would_delete is None else {"wouldDelete": asdict(shown.would_delete)}
-        changes = [_json(one) for one in shown.plan]
-        output.show_json({"applied": not dry_run, "changes": changes} | deletes)
+        output.show_json({"applied": not dry_run} | _as_json(shown))
     else:
         for line in _summary(shown, dry_run=dry_run):
             output.note(line)
@@ -88,6 +86,11 @@ class _Shown:
 
     plan: list[PlannedChange]
     would_delete: ExpiringCounts | None = None
+
+
+def _as_json(shown: _Shown) -> dict[str, Any]:
+    deletes = {} if shown.would_delete is None else {"wouldDelete": asdict(shown.would_delete)}
+    return {"changes": [_json(one) for one in shown.plan]} | deletes
 
 
 def _deleted(counts: ExpiringCounts) -> str:
