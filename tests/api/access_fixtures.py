@@ -216,7 +216,8 @@ async def _person(app: App, name: str, number: int) -> OwnedObjects:
     for source in sources:
         await with_posts(store, source, *(_new_posts(app, source, name)))
         await with_posts(store, source)
-    suggestion = Suggestion(f"{name}-suggestion", SuggestionKind.IGNORE, {"ignore": ["#:#"]}, now)
+    moved_to = {"url": f"http://{host}:1/{name}/moved"}
+    suggestion = Suggestion(f"{name}-suggestion", SuggestionKind.MOVE, moved_to, now)
     polled = a_success(await store.sources.get(sources[0].id))
     await store.record(replace(polled, suggestions={suggestion.kind: suggestion}))
     made = await aggregate(store, podcast, now, app.policy)

@@ -268,6 +268,7 @@ def suggest(cli, source, *ids):
 
 def test_w6_show_lists_suggestions_and_accept_applies_one(cli, source):
     assert "has no open suggestion" in cli.fails("accept", source, code=2)
+    cli("edit", source, "--type", "website")
     suggest(cli, source, "clock", "count")
     shown = cli("show", source).out
     assert "clock: ignore “clock #:#”" in shown

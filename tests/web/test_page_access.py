@@ -221,7 +221,7 @@ PAGES = (
     Page("POST", SOURCE + "/suggestions/{n}/undo", ok=422, changes=False),  # it changed no URL
     Page("GET", SOURCE + "/watch", ok=303, leads_on=True),
     Page("POST", SOURCE + "/watch", ok=422, changes=False),  # a feed has no parts
-    Page("POST", SOURCE + "/watch/save", ok=303, form=lambda _: {"ignore": "#:#"}),
+    Page("POST", SOURCE + "/watch/save", ok=422, form=lambda _: {"ignore": "#:#"}, changes=False),
     Page("POST", SOURCE + "/enable", ok=303, changes=False),  # it is
     Page("POST", SOURCE + "/disable", ok=303),
     Page("POST", SOURCE + "/delete", ok=303),
