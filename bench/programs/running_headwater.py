@@ -80,7 +80,10 @@ class Service(RunningProgram):
 
     async def close(self) -> None:
         self._process.terminate()
-        await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
+        try:
+            await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
         await super().close()
 
     async def _until(self, condition: Any) -> None:

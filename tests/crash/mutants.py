@@ -1,5 +1,6 @@
 """Faults planted in the program: the audit of the crash tests must detect each of them."""
 
+import fcntl
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, cast
 
-from headwater.store.sqlite import SqliteDatabase
+from headwater.store import sqlite
 
 
 def validators_first() -> None:
@@ -62,15 +63,18 @@ def batches_apart() -> None:
 
 def lock_by_presence() -> None:
     """Use the existence of a file as the poll lock: after a kill it is never deleted."""
-    database = cast(Any, SqliteDatabase)
+    module = cast(Any, sqlite)
+    locked_file = module.locked_file
 
-    def locked(self: Any) -> int | None:
+    def locked(path: str, how: int = fcntl.LOCK_EX) -> int | None:
+        if how != fcntl.LOCK_EX:  # only a look at whether it is locked
+            return cast("int | None", locked_file(path, how))
         try:
-            return os.open(f"{self.path}.mine", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            return os.open(f"{path}.mine", os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             return None
 
-    database.lock_file = locked
+    module.locked_file = locked
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

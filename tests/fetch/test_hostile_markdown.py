@@ -35,6 +35,7 @@ async def converted(data: bytes, *, is_page: bool) -> Feed:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * PATIENCE)
 @pytest.mark.parametrize("is_page", [False, True], ids=["feed", "page"])
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
 async def test_t1_h2_m5_an_expensive_document_of_10_mb_is_converted(piece: str, is_page: bool):

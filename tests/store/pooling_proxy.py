@@ -20,6 +20,7 @@ class PoolingProxy:
         self._idle: asyncio.Queue[tuple[StreamReader, StreamWriter]] = asyncio.Queue()
         self._writers: list[StreamWriter] = []
         self._greeting = b""
+        self._opening = asyncio.Lock()
         self._pids = itertools.count(_FIRST_PID)
 
     async def open_sessions(self, startup: bytes, count: int) -> None:
@@ -33,13 +34,14 @@ class PoolingProxy:
 
     async def serve(self, client: StreamReader, answers: StreamWriter, sessions: int) -> None:
         """Relay the messages of one client until it leaves."""
+        session = None
         with suppress(asyncio.IncompleteReadError):  # it has left
             length = await client.readexactly(4)
             startup = length + await client.readexactly(int.from_bytes(length) - 4)
-            if not self._writers:
-                await self.open_sessions(startup, sessions)
+            async with self._opening:
+                if not self._writers:
+                    await self.open_sessions(startup, sessions)
             answers.write(_with_pid(self._greeting, next(self._pids)))
-            session = None
             while request := await _request(client):
                 session = session or await self._idle.get()
                 session[1].write(request)
@@ -48,6 +50,8 @@ class PoolingProxy:
                 if self._by_transaction and answer.endswith(b"I"):  # in no transaction
                     self._idle.put_nowait(session)
                     session = None
+        if session is not None:
+            self._idle.put_nowait(session)
         answers.close()
 
     def close(self) -> None:

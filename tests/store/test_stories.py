@@ -154,6 +154,24 @@ async def test_i1_posts_of_one_source_do_not_meet_in_a_story_through_others(
     assert again.story_id is None
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_i1_posts_of_one_source_do_not_meet_through_a_post_that_joins_by_its_link(
+    store: Store, at_once: bool
+):
+    one, two, three = [await stored(store) for _ in range(3)]
+    url, other = "https://example.org/a", REPORT.format(7)
+    await with_posts(store, one, post_of(one, TEXT))
+    await with_posts(store, two, post_of(two, f"{TEXT} More.", url=url))
+    await grouped(store)
+    await with_posts(store, three, post_of(three, other, url=url))
+    if not at_once:
+        await grouped(store)
+    await with_posts(store, one, post_of(one, f"{other} More.", url="https://example.org/b"))
+    first, second, linked, again = await grouped(store)
+    assert first.story_id == second.story_id == linked.story_id is not None
+    assert again.story_id is None
+
+
 async def test_i1_a_link_adds_another_post_of_a_source_to_a_story(store: Store):
     one, two = await stored(store), await stored(store)
     url = "https://example.org/a"

@@ -104,14 +104,16 @@ async def _as_they_end(
     for poll in polls:
         poll.add_done_callback(ended.put_nowait)
     while polls:
-        for poll in await _next_of(ended):
+        found = await _next_of(ended)
+        for poll in found:
             if poll in polls:  # else its hold was reported
                 yield await _ended(service, polls.pop(poll), poll)
-        if ended.empty():
-            for poll, held in [(poll, _held(service, one)) for poll, one in polls.items()]:
-                if held is not None:
-                    del polls[poll]
-                    yield held
+        if found:  # looking at all of them each time would take a while
+            continue
+        for poll, held in [(poll, _held(service, one)) for poll, one in polls.items()]:
+            if held is not None:
+                del polls[poll]
+                yield held
 
 
 async def poll_due(service: LocalService) -> AsyncIterator[PollReport]:

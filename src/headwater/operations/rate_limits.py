@@ -63,19 +63,24 @@ class VisitLimits:
 
     def check_poll(self, user_id: str | None, source: Source) -> None:
         """Count a manual poll; TooMany if the source was polled manually in the last seconds."""
-        if user_id is None:
-            return
+        if user_id is not None:
+            self._count_poll(source)
+            self.check_visit(user_id, source.url)
+
+    def check_poll_for(self, user_id: str | None) -> Callable[[Source], None] | None:
+        """The limit of the polls that edits of a user request; None for an administrator.
+
+        Without that of visits to a host: a user may edit many sources of one host in a row.
+        """
+        return None if user_id is None else self._count_poll
+
+    def _count_poll(self, source: Source) -> None:
         window = self._polls.add(source.id)
         if window.count > 1:
             raise TooMany(
                 f"a source can be polled manually once in {POLL_SECONDS} seconds",
                 retry_seconds=self._polls.seconds_left(window),
             )
-        self.check_visit(user_id, source.url)
-
-    def check_poll_for(self, user_id: str | None) -> Callable[[Source], None] | None:
-        """The limit of the polls that edits of a user request; None for an administrator."""
-        return None if user_id is None else partial(self.check_poll, user_id)
 
     def check_test(self, user_id: str | None) -> None:
         """Count test messages to a user's channels; TooMany if there were some just now (Y3)."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from headwater.model import FailureType
 from headwater.simulation.checker_state import (
     CheckerState,
     FailureCounts,
@@ -139,7 +140,8 @@ class StormChecks:
 
     def _check_retried(self, host: HostRecord, record: SourceRecord) -> None:
         source = record.source
-        is_failing = source.enabled and source.consecutive_failures > 0
+        # an outage may have taken back the failure in the storm: an older one is left (O2)
+        is_failing = source.enabled and source.last_failure_type is FailureType.PERMANENT
         is_sure = not host.seems_over and not self._is_redated(host)
         if is_failing and is_sure and source.requested_at is None:
             text = f"{record.id} waits for its backoff after a storm"

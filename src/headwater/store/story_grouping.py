@@ -154,7 +154,10 @@ class _Batch:
         }
         compared = {*self._found, *(s for each in self._found.values() for s in each.seqs)}
         self._texts = _prepared(session, compared, bodies)
-        self._taken = self._taken_stories(session)
+        self._session = session
+        self._looked_up: set[tuple[str, str]] = set()  # stories and sources
+        self._taken: dict[str, set[str]] = {}  # by source: stories that have a post of it
+        self._look_up_taken(self._found.items())
 
     def stories(self) -> dict[str, str]:
         """The story of each post that changes it."""
@@ -177,22 +180,23 @@ class _Batch:
             list(islice(similar, _COMPARED_POSTS)),
         )
 
-    def _taken_stories(self, session: Session) -> dict[str, set[str]]:
-        """By the source of a post those stories of its candidates that have a post of it."""
+    def _look_up_taken(self, found: Iterable[tuple[int, _Candidates]]) -> None:
+        """Find the stories of candidates that have a post of the source that may join them."""
         pairs = {
             (story, self._places[seq].source_id)
-            for seq, candidates in self._found.items()
+            for seq, candidates in found
             for other in candidates.similar
             if (story := self._places[other].story_id) is not None
         }
-        rows = [{"story_id": story, "source_id": source} for story, source in sorted(pairs)]
-        taken: dict[str, set[str]] = {}
-        for given, values in session.given("posts", rows):
-            for story, source in session.run(_TAKEN.format(given), values).fetchall():
-                taken.setdefault(source, set()).add(story)
-        return taken
+        new = sorted(pairs - self._looked_up)
+        self._looked_up |= pairs
+        rows = [{"story_id": story, "source_id": source} for story, source in new]
+        for given, values in self._session.given("posts", rows):
+            for story, source in self._session.run(_TAKEN.format(given), values).fetchall():
+                self._taken.setdefault(source, set()).add(story)
 
     def _assign(self, seq: int, candidates: _Candidates) -> dict[str, str]:
+        self._look_up_taken([(seq, candidates)])  # a candidate may have joined a story since
         post = self._post(seq)
         match = best_match(
             post,
