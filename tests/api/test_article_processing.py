@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -47,6 +48,33 @@ async def test_e1_a_batch_is_marked_listed_and_undone(served_by_each: Served):
     assert kept in ids
     assert (await served.post(f"{ARTICLES}/aggregate")).json["linkedPosts"] == 2
     assert await listed(served, "?processed=true") == []
+
+
+async def test_e1_articles_of_one_batch_are_listed_in_each_order_and_searched(
+    served_by_each: Served,
+):
+    served = served_by_each
+    await posts_of(served, await source_of(served), *(f"river {n}" for n in range(4)))
+    ids = await articles_of(served)
+    name = "Épisode 1 & more"
+    batches = {name: [ids[0], ids[2]], "episode 12": ids[1:2]}
+    for batch, some in batches.items():
+        await served.post(f"{ARTICLES}/processed", {"ids": some, "batch": batch})
+    await served.app.followers.catch_up()
+
+    wanted = f"?batch={quote(name)}"
+    pages = await walked(served, f"{ARTICLES}{wanted}&limit=1")
+    assert [article["id"] for page in pages for article in page] == batches[name]
+    assert await listed(served, f"{wanted}&order=oldest") == batches[name][::-1]
+    assert sorted(await listed(served, f"{wanted}&q=river")) == sorted(batches[name])
+    assert await listed(served, f"{wanted}&stories=true") == batches[name]
+    assert await listed(served, f"{wanted}&processed=false") == []
+    assert await listed(served, "?batch=episode%201") == []
+    numbered = (await served.get(f"{ARTICLES}{wanted}&after=0")).json["items"]
+    assert sorted(article["id"] for article in numbered) == sorted(batches[name])
+    refused = await served.get(f"{DEFAULT}/posts{wanted}")
+    assert refused.status == 422
+    assert refused.json["errors"][0]["field"] == "batch"
 
 
 async def test_e1_batches_come_in_pages(served: Served):

@@ -240,7 +240,10 @@ async def test_u8_wrong_or_too_many_ids_are_refused(served: Served, body: Any, f
     assert answer.json["errors"][0]["field"] == field
 
 
-@pytest.mark.parametrize("query", ["processed=maybe", "order=random", "limit=501", "colour=red"])
+@pytest.mark.parametrize(
+    "query",
+    ["processed=maybe", "order=random", "limit=501", "colour=red", "batch=", f"batch={'x' * 201}"],
+)
 async def test_wrong_filters_are_refused_with_their_name(served: Served, query: str):
     answer = await served.get(f"{ARTICLES}?{query}")
     assert refusal(answer)[0] == 422

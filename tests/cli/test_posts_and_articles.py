@@ -87,6 +87,10 @@ def test_e1_marked_articles_are_listed_by_batch_and_undone(cli, source):
     (batch,) = cli.json("batches", "--json")
     assert (batch["name"], batch["articles"]) == ("episode 1", 2)
     assert [row[:2] for row in cli("batches").rows] == [["episode 1", "2"]]
+    of_batch = cli.json("articles", "--batch", "episode 1", "--json")
+    assert [article["id"] for article in of_batch] == ids[:2]
+    assert cli.json("articles", "--batch", "episode 1", "--unprocessed", "--json") == []
+    assert cli("articles", "--batch", "episode 2").rows == []
 
     assert cli("unprocess", ids[0][-12:]).out == "1 article no longer processed\n"
     undone = cli.json("unprocess", "--batch", "episode 1", "--json")
@@ -96,7 +100,6 @@ def test_e1_marked_articles_are_listed_by_batch_and_undone(cli, source):
     assert "there is no batch 'episode 1'" in cli.fails("unprocess", "--batch", "episode 1", code=2)
     assert "give either" in cli.fails("unprocess", code=2)
     assert newest_actions(cli, 2) == ["articles.unprocess", "articles.unprocess"]
-    assert "--mark" in cli.fails("articles", "--batch", "episode 1", code=2)
 
 
 def test_e2_an_article_is_deleted_and_its_post_freed_or_dropped(cli, source):

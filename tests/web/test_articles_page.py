@@ -84,6 +84,37 @@ async def test_e1_a_batch_is_named_listed_and_undone(pages_by_each: Visited):
     assert too_long.status == 422
 
 
+async def test_e1_the_articles_of_a_batch_are_listed_page_by_page(pages_by_each: Visited):
+    pages = pages_by_each
+    await posts_of(pages, await source_of(pages), *map(str, range(PAGE + 3)))
+    ids = await articles_of(pages)
+    batch, other = 'episode <b>"1" & more', "another"
+    api = "/api/users/default/podcasts/default/articles/processed"
+    await pages.post(api, {"ids": ids[1:], "batch": batch})
+    await pages.post(api, {"ids": ids[:1], "batch": other})
+
+    def of_batch(html: str) -> list[str]:
+        return re.findall(r'name="marked" value="([^"]+)"', html)
+
+    html = await pages.text(f"{ARTICLES}?show=processed")
+    found = {unescape(url) for url in re.findall(r'href="([^"]+[?;]batch=[^"]+)"', html)}
+    assert len(found) == 2
+    by_name = {parse_qs(urlsplit(url).query)["batch"][0]: url for url in found}
+    first = await pages.text(by_name[batch])
+    assert of_batch(first) == ids[1 : PAGE + 1]
+    assert f"Only articles of the batch {batch}" in words(first)
+    assert f'<a class="button" href="{ARTICLES}?show=processed">' in first
+    [later] = {unescape(url) for url in re.findall(r'href="([^"]+cursor=[^"]+)"', first)}
+    second = await pages.text(later)
+    assert of_batch(second) == ids[PAGE + 1 :]
+    [action, *_] = re.findall(rf'value="{ids[-1]}" formaction="([^"]+)"', second)
+    answer = await pages.send(unescape(action), {"marked": ids[-1]})
+    assert of_batch(await pages.text(answer.headers["Location"])) == ids[PAGE + 1 : -1]
+    assert of_batch(await pages.text(by_name[other])) == ids[:1]
+    gone = words(await pages.text(f"{ARTICLES}?show=processed&batch=gone"))
+    assert "No articles of this batch" in gone
+
+
 async def test_e2_what_waits_is_counted_and_a_plan_shows_what_would_be_made(pages: Visited):
     await posts_of(pages, await source_of(pages, aggregate=True, label="River news"), "a", "b")
     html = await pages.text(ARTICLES)

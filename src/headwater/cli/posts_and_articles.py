@@ -156,7 +156,10 @@ def articles(
     since: Since = None,
     until: Until = None,
     batch: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A name to undo the marked ones by.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only of this batch; with --mark: the name of the batch."
+        ),
     ] = None,
     min_score: MinScore = None,
     expiring: Soon = False,
@@ -168,8 +171,6 @@ def articles(
     `headwater unprocess` undoes it.
     """
     call = invocation(ctx)
-    if batch is not None and not mark:
-        raise UsageError("--batch names articles that are marked; give them with --mark")
     if mark:
         changed = call.do_in_podcast(lambda app, podcast: _mark(app, podcast, mark, batch))
         output.show_json({"marked": changed}) if json else output.say(f"Marked {changed:,}")
@@ -177,7 +178,7 @@ def articles(
 
     async def newest(app: App, podcast: Podcast) -> tuple[Sequence[Article], timedelta]:
         chosen = await filter_of(app, source, since, until, call.now)
-        chosen = replace(chosen, processed=processed, min_score=min_score)
+        chosen = replace(chosen, processed=processed, min_score=min_score, batch=batch)
         if expiring:
             chosen = replace(chosen, expiring=expiring_soon(podcast, call.now, app.policy))
         page = app.store.articles.page
@@ -186,6 +187,8 @@ def articles(
 
     found, age = call.do_in_podcast(newest)
     columns, empty = article_columns(call.now, age), "No articles. Try: headwater aggregate"
+    if batch is not None:
+        empty = "No articles of this batch. Try: headwater batches"
     output.show_items(columns, found, schema="ArticleOut", json=json, empty=empty, context=[age])
 
 

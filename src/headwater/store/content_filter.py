@@ -61,6 +61,7 @@ class ContentFilter:
     story_once: bool = False  # of a story only one of those that meet the conditions (I2)
     filtered: Filtered = Filtered.NO  # no article is made of filtered posts
     expiring: Expiring | None = None
+    batch: str | None = None  # the name that articles were marked with (E1); posts have none
 
     def conditions(self, table: str, among: str = "") -> Conditions:
         """The conditions without those on the date.
@@ -93,6 +94,9 @@ class ContentFilter:
             # the first part names the index of rows that have a score
             found.append(f"{name}.score IS NOT NULL AND {name}.score >= :min_score")
             params["min_score"] = self.min_score
+        if self.batch is not None:
+            found.append(f"{name}.batch = :batch")
+            params["batch"] = self.batch
         if self.filtered in _FILTERED[table]:
             found.append(_FILTERED[table][self.filtered].format(name))
         if self.expiring is not None:

@@ -57,6 +57,32 @@ class UndoBar:
         return cls(tuple(ids)) if ids != [""] and len(ids) <= PAGE else None
 
 
+@dataclass(frozen=True, slots=True)
+class ArticleQuery:
+    """Which articles the list has, as its URL states it."""
+
+    shown: str
+    q: str  # empty: no search
+    batch: str  # empty: of any batch, or of none
+
+    @classmethod
+    def in_url(cls, request: Request) -> "ArticleQuery":
+        """The query of a request; unprocessed articles if `show` is invalid."""
+        given = request.query_params
+        shown = given.get("show", "")
+        return cls(
+            shown if shown in _SHOWN else "unprocessed",
+            given.get("q", "").strip(),
+            given.get("batch", ""),
+        )
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The parameters of a link to the same list."""
+        more = {"q": self.q, "batch": self.batch}
+        return {"show": self.shown} | {name: value for name, value in more.items() if value}
+
+
 @routes.get("")
 async def list_articles(page: PodcastPage) -> Response:
     """Show articles of a podcast, newest first; unprocessed ones by default."""
@@ -128,18 +154,14 @@ async def list_articles_instead(p: str) -> Response:
 async def _articles(page: DashboardPage, error: str = "") -> Response:
     """Return the list of articles, or an error above it."""
     podcast, store, now, policy = page.podcast, page.store, page.app.clock.now(), page.app.policy
-    shown, cursor = _shown(page.request), page.request.query_params.get("cursor")
-    only = page.request.query_params.get("article")
-    q, last = _searched(page.request), None
+    query, cursor = ArticleQuery.in_url(page.request), page.request.query_params.get("cursor")
+    only, last = page.request.query_params.get("article"), None
     items: Sequence[Article] = ()
     try:
-        items, last = await (
-            _listed(page, shown, q, cursor) if only is None else _alone(page, only)
-        )
+        items, last = await (_listed(page, query, cursor) if only is None else _alone(page, only))
     except (QueryError, SearchTooSlow) as refused:
         error = error or f"{str(refused)[:1].upper()}{str(refused)[1:]}."
-    kept = {"show": shown} | ({"q": q} if q else {})
-    plans = "plan" in page.request.query_params
+    kept, plans = query.kept, "plan" in page.request.query_params
     return page.show(
         "articles.html",
         status=422 if error else 200,
@@ -150,12 +172,13 @@ async def _articles(page: DashboardPage, error: str = "") -> Response:
         sources=await store.sources.known(article.source_id for article in items),
         pending=await pending_posts(store, podcast, now, policy),
         plan=await plan_aggregation(store, podcast, now, policy) if plans else None,
-        batches=await _batches(page) if shown == "processed" else (),
+        batches=await _batches(page) if query.shown == "processed" and not query.batch else (),
         undo=None if error else UndoBar.in_url(page.request),
-        shown=shown,
+        shown=query.shown,
+        batch=query.batch,
         is_one=only is not None,
         max_posts=_MAX_POSTS,
-        q=q,
+        q=query.q,
         kept=urlencode(kept | ({"cursor": cursor} if cursor else {})),
         error=error,
         needs_token=await store.tokens.exist(),
@@ -165,14 +188,15 @@ async def _articles(page: DashboardPage, error: str = "") -> Response:
     )
 
 
-async def _listed(page: DashboardPage, shown: str, q: str, cursor: str | None) -> _Listed:
+async def _listed(page: DashboardPage, query: ArticleQuery, cursor: str | None) -> _Listed:
     """A page of the list, or of a search in it."""
     now, policy = page.app.clock.now(), page.app.policy
-    soon = expiring_soon(page.podcast, now, policy) if shown == "expiring" else None
-    chosen = ContentFilter(processed=_SHOWN[shown], expiring=soon)
-    if q:
+    soon = expiring_soon(page.podcast, now, policy) if query.shown == "expiring" else None
+    processed, batch = _SHOWN[query.shown], query.batch or None
+    chosen = ContentFilter(processed=processed, expiring=soon, batch=batch)
+    if query.q:
         behind = place_in(cursor)
-        request = search_request(page.podcast, q, chosen, now=now, limit=PAGE, behind=behind)
+        request = search_request(page.podcast, query.q, chosen, now=now, limit=PAGE, behind=behind)
         results = await page.store.search.articles(request)
         return results.items, results.next
     found: KeysetPage[Article] = await page.store.articles.page(
@@ -209,21 +233,9 @@ def _expiry(page: DashboardPage, articles: Sequence[Article]) -> dict[str, datet
     return {article.id: article_expires_at(article, age) for article in articles}
 
 
-def _shown(request: Request) -> str:
-    """Return which articles to show; unprocessed ones if the parameter is invalid."""
-    wanted = request.query_params.get("show", "")
-    return wanted if wanted in _SHOWN else "unprocessed"
-
-
-def _searched(request: Request) -> str:
-    """Return the query of a search; empty if there is none."""
-    return request.query_params.get("q", "").strip()
-
-
 def _back(page: DashboardPage, **more: str) -> str:
     """Return the URL of the list that the form was on."""
-    cursor, q = page.request.query_params.get("cursor"), _searched(page.request)
-    (place_in if q else id_in)(cursor)
-    kept = {"show": _shown(page.request)} | ({"q": q} if q else {})
-    kept |= ({"cursor": cursor} if cursor else {}) | more
+    cursor, query = page.request.query_params.get("cursor"), ArticleQuery.in_url(page.request)
+    (place_in if query.q else id_in)(cursor)
+    kept = query.kept | ({"cursor": cursor} if cursor else {}) | more
     return podcast_url(page.podcast.id, "articles", kept)

@@ -1,5 +1,6 @@
 """Articles: created from posts on demand, listed, annotated, marked as processed, and undone."""
 
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated
@@ -38,6 +39,7 @@ from headwater.api.schemas.outputs import EXAMPLE_ARTICLE, ArticleOut
 from headwater.api.schemas.pagination import (
     ListPage,
     NumberedListPage,
+    QueryText,
     id_in,
     numbered_page_of_part,
     page_of,
@@ -57,12 +59,31 @@ from headwater.operations.articles import (
 )
 from headwater.store.annotations import Annotation
 from headwater.store.article_processing import ProcessedBatch
+from headwater.store.content_filter import ContentFilter
 from headwater.store.row_mapping import to_ms
 
 ArticleId = Annotated[str, path_parameter("An article's id.", EXAMPLE_ARTICLE)]
 _PODCAST = "/api/users/{u}/podcasts/{p}"
 routes = documented_router(f"{_PODCAST}/articles", "articles")
 batch_routes = documented_router(f"{_PODCAST}/batches", "articles")
+
+
+async def _article_filter(
+    chosen: Filter,
+    batch: Annotated[
+        QueryText,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Only those that were marked as processed with this name.",
+            examples=["episode 12"],
+        ),
+    ] = None,
+) -> ContentFilter:
+    return replace(chosen, batch=batch)
+
+
+ArticleFilter = Annotated[ContentFilter, Depends(_article_filter)]
 
 
 class Order(StrEnum):
@@ -86,7 +107,7 @@ async def list_articles(
     app: CurrentApp,
     podcast: OwnPodcast,
     page: Page,
-    chosen: Filter,
+    chosen: ArticleFilter,
     numbered: Numbered,
     age: Age,
     q: Searched = None,

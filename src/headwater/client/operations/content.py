@@ -63,6 +63,7 @@ class PostFilters(NumberedFilters, ListOrder, total=False):
 class ArticleFilters(NumberedFilters, ListOrder, total=False):
     """Which articles are wanted, and in which order."""
 
+    batch: str | None
     order: Order | None
 
 
