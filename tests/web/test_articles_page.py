@@ -5,12 +5,16 @@ from datetime import timedelta
 from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
+from headwater.engine.followers import STORIES, handle_batch
 from headwater.source_settings import AggregateBy
 from headwater.web.posts_page import PAGE
 from tests.api.stored_data import articles_of, posts_of, source_of
+from tests.factories import a_post
 from tests.store.store_data import a_post_of, newest_articles, newest_posts, with_posts
+from tests.story_texts import TextGenerator
 from tests.web.conftest import Visited
 from tests.web.test_hosts_page import words
+from tests.web.test_posts_browser import store_story
 from tests.web.test_posts_page import store_new
 
 ARTICLES = "/podcasts/default/articles"
@@ -183,6 +187,36 @@ async def test_e3_threads_list_their_posts_and_a_follow_up_links_to_the_article_
     assert "First < of all processed thread of 2 posts" in text
     assert "Third" not in text
     await pages.text(f"{ARTICLES}?article=gone", status=404)
+
+
+async def test_i2_articles_name_the_other_sources_of_their_story(pages_by_each: Visited):
+    pages = pages_by_each
+    await store_story(pages)
+    await articles_of(pages)
+    html = await pages.text(ARTICLES)
+    assert html.count('<details class="also">') == 1
+    part = re.search(r'<details class="also">(.*?)</details>', html, re.S)
+    assert part is not None
+    assert words(part[1]).startswith("Also from First paper First paper")
+    assert re.search(r'href="[^"]+/story"', part[1])
+
+
+async def test_i2_a_digest_does_not_compare_its_date_with_those_of_copies(pages: Visited):
+    """Its date is that of another of its posts."""
+    now, text = pages.app.clock.now().replace(microsecond=0), TextGenerator(1).text(90)
+    digesting, single = await source_of(pages, aggregate=True), await source_of(pages)
+    hours = {digesting: [(text, 3), ("Another post.", 1)], single: [(text[:-20], 2)]}
+    for source, posts in hours.items():
+        for body, age in posts:
+            at = now - timedelta(hours=age)
+            url = f"{source.url}/{age}"
+            post = a_post(source_id=source.id, body=body, url=url, published_at=at, created_at=now)
+            await with_posts(pages.app.store, source, post)
+    await handle_batch(pages.app.store, STORIES)
+    await articles_of(pages)
+    html = await pages.text(ARTICLES)
+    assert '<details class="also">' in html
+    assert 'class="tag first"' not in html
 
 
 async def test_e1_one_processed_article_is_undone(pages: Visited):
