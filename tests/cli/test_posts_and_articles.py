@@ -1,5 +1,9 @@
 """Posts, articles and aggregation."""
 
+import pytest
+
+from tests.cli.command_runner import on_terminal
+
 
 def test_posts_are_shown_newest_first(cli, source):
     posts = cli.json("posts", "--json")
@@ -150,6 +154,18 @@ def test_i2_i3_a_post_shows_who_else_has_its_story_and_can_leave_it(cli, web):
     assert cli("post", post["id"], "--undo-story").out == "The post is in no story\n"
     assert len(cli.json("posts", "--stories", "--json")) == 6
     assert cli.json("aggregate", "--json")["linkedPosts"] == 1
+
+
+@pytest.mark.system
+def test_e2_a_plan_names_the_copies_of_stories(cli, web):
+    for path in ("/feed.xml", "/feed.xml?copy"):
+        url = web.url("feed.demo", path)
+        cli("add", url, "--type", "rss", "--include-history", "--poll")
+    cli("aggregate")  # which groups them first
+    article = cli.json("articles", "--json")[0]
+    assert cli("discard", article["id"], "--yes").out == "Deleted; 2 posts freed\n"
+    shown = on_terminal(cli.folder, "aggregate", "--dry-run")
+    assert "1 article would be made of 1 post and 1 copy of their stories" in shown.out
 
 
 def test_b3_a_search_is_limited_by_score_filter_and_processing(cli, source):

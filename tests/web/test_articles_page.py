@@ -131,6 +131,21 @@ async def test_e2_what_waits_is_counted_and_a_plan_shows_what_would_be_made(page
     assert "Nothing: all posts are in articles already." in await pages.text(f"{ARTICLES}?plan=1")
 
 
+async def test_e2_a_plan_names_the_copies_of_stories(pages_by_each: Visited):
+    pages = pages_by_each
+    await store_story(pages)
+    text = words(await pages.text(f"{ARTICLES}?plan=1"))
+    assert "Aggregate 2 posts" in text
+    assert "1 article of 1 post and 1 copy of their stories. Nothing is stored yet." in text
+    await articles_of(pages)
+    assert "Nothing: all posts are in articles already." in await pages.text(f"{ARTICLES}?plan=1")
+
+    await store_story(pages)  # in further sources
+    text = words(await pages.text(f"{ARTICLES}?plan=1"))
+    assert "Aggregate 2 posts" in text
+    assert "No new articles: 2 copies of stories that have one. Nothing is stored yet." in text
+
+
 async def test_e5_articles_show_when_they_expire_and_can_be_listed_by_it(pages: Visited):
     now = pages.app.clock.now()
     source = await source_of(pages)

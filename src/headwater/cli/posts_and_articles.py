@@ -222,6 +222,8 @@ def aggregate(
         created = humanize.counted(made.created, "article")
         linked = humanize.counted(made.linked_posts, "post")
         verb = "would be made" if dry_run else "made"
+        if made.copies:
+            linked += f" and {humanize.counted(made.copies, 'copy')} of their stories"
         output.say(Styled(f"{created} {verb} of {linked}", "bold"))
 
 

@@ -47,6 +47,7 @@ class Plan:
     created: int
     linked_posts: int
     articles: tuple[Article, ...]
+    copies: int = 0  # further posts that would be linked: of the stories of these, or of known ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,19 @@ def aggregate(
 
 
 def planned(
-    session: Session, *, post_ids: Sequence[str], pending_since: datetime, make: Maker
-) -> tuple[list[Article], int]:
-    """The articles that `aggregate` would create, and the number of posts linked."""
+    session: Session,
+    *,
+    post_ids: Sequence[str],
+    pending_since: datetime,
+    story_once: bool,
+    make: Maker,
+) -> tuple[list[Article], int, int]:
+    """The articles that `aggregate` would create, and the numbers of posts linked and of copies."""
     made, posts = _make(session, post_ids, pending_since, make)
     known = _known(session, made)
     new = [a for a in made if a.seq is None and (a.source_id, a.content_hash) not in known]
-    return new, posts
+    used = [id_ for article in made for id_ in article.post_ids]
+    return new, posts, stories.count_copies_of(session, used) if story_once else 0
 
 
 def _make(

@@ -238,26 +238,33 @@ class Articles(Tables):
     ) -> Plan:
         """What `aggregate` would make with these arguments; nothing is stored (E2).
 
-        Copies of a story are not counted.
+        Copies of stories are counted apart from other posts.
         """
         batches = await self.database.read(
             lambda s: aggregation.unlinked(
                 s, podcast_id, created_after, pending_since, story_once=story_once
             )
         )
-        created = linked = 0
+        count = partial(stories.count_copies, podcast_id=podcast_id)
+        created, linked = 0, 0
+        copies = await self.database.read(count) if story_once else 0
         shown: list[Article] = []
         for batch in batches:
             work = partial(
-                aggregation.planned, post_ids=batch, pending_since=pending_since, make=make
+                aggregation.planned,
+                post_ids=batch,
+                pending_since=pending_since,
+                story_once=story_once,
+                make=make,
             )
-            new, posts = await self.database.read(work)
+            new, posts, their_copies = await self.database.read(work)
             created += len(new)
             linked += posts
+            copies += their_copies
             shown += new[: _MAX_PLANNED - len(shown)]
         sources = await self.database.read(lambda s: _sources_of(s, shown))
         articles = [replace(one, source=sources.get(one.source_id)) for one in shown]
-        return Plan(created, linked, tuple(articles))
+        return Plan(created, linked, tuple(articles), copies)
 
     async def each(self, podcast_id: str, ids: Sequence[str]) -> AsyncIterator[Article]:
         """Those of these articles that exist, in this order; few are in memory at a time."""

@@ -49,6 +49,11 @@ _ARTICLE_ONCE = f"""NOT EXISTS (SELECT 1 FROM post_articles own
         AND {_ARTICLE_RANK.format("other")} > {_ARTICLE_RANK.format("articles")}
         AND 1 = (SELECT count(*) FROM post_articles n
             WHERE n.article_id = articles.id AND NOT n.is_copy){{0}})"""
+# Waiting posts c whose story is in an article of the link l.
+_COPIES = """FROM posts c JOIN posts m ON m.story_id = c.story_id AND m.id <> c.id
+    JOIN post_articles l ON l.post_id = m.id AND NOT l.is_copy
+    WHERE c.podcast_id = :podcast AND NOT c.is_linked AND c.story_id IS NOT NULL
+        AND c.filtered_by IS NULL"""
 _read_source = row_reader(ArticleSource, "sources")
 
 
@@ -154,13 +159,22 @@ def _unlink_copies(session: Session, post_id: str, others: Sequence[str]) -> Non
 
 def find_copies(session: Session, podcast_id: str) -> dict[str, str]:
     """Waiting posts, with the article that their story has already; not all of very many (I2)."""
-    sql = f"""SELECT c.id, min(l.article_id) FROM posts c
-        JOIN posts m ON m.story_id = c.story_id AND m.id <> c.id
-        JOIN post_articles l ON l.post_id = m.id AND NOT l.is_copy
-        WHERE c.podcast_id = :podcast AND NOT c.is_linked AND c.story_id IS NOT NULL
-            AND c.filtered_by IS NULL
-        GROUP BY c.id LIMIT {_COPIES_PER_BATCH}"""
+    sql = f"SELECT c.id, min(l.article_id) {_COPIES} GROUP BY c.id LIMIT {_COPIES_PER_BATCH}"
     return dict(session.fetch(sql, {"podcast": podcast_id}))
+
+
+def count_copies(session: Session, podcast_id: str) -> int:
+    """How many waiting posts have a story with an article."""
+    sql = f"SELECT count(DISTINCT c.id) {_COPIES}"
+    return int(session.fetch(sql, {"podcast": podcast_id})[0][0])
+
+
+def count_copies_of(session: Session, post_ids: Sequence[str]) -> int:
+    """How many waiting posts are copies of these, which represent stories without an article."""
+    sql = """SELECT count(DISTINCT c.id) FROM posts m
+        JOIN posts c ON c.story_id = m.story_id AND c.id <> m.id
+        WHERE m.id IN :ids AND NOT m.is_linked AND NOT c.is_linked AND c.filtered_by IS NULL"""
+    return int(session.fetch(sql, {"ids": post_ids})[0][0])
 
 
 def link_copies(session: Session, found: Mapping[str, str]) -> int:

@@ -54,9 +54,9 @@ def utc(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun: `1 post`, `1,200 posts`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun: `1 post`, `1,200 posts`; `plural` if it has no `s` added."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def count(number: int) -> str:
