@@ -5,7 +5,7 @@ from html import unescape
 from typing import Any
 
 from headwater.engine.followers import STORIES, handle_batch
-from headwater.model import Post, Source
+from headwater.model import Post, Source, SourceType
 from tests.api.stored_data import articles_of, posts_of, source_of
 from tests.factories import a_post
 from tests.store.store_data import newest_articles, newest_posts, with_posts
@@ -61,6 +61,23 @@ async def test_i2_the_overview_shows_a_story_once(pages_by_each: Visited):
     assert (await pages.text("/")).count('id="of-') == 1
     await pages.put("/api/users/default/podcasts/default", {"name": "default", "stories": False})
     assert (await pages.text("/")).count('id="of-') == 2
+
+
+async def test_y2_the_overview_shows_only_the_newest_version_of_a_page(pages_by_each: Visited):
+    pages = pages_by_each
+    news = await source_of(pages, label="River news")
+    page = await source_of(pages, label="Noisy page", type=SourceType.WEBSITE)
+    await store_new(pages, news, "one", "two")
+    for n in range(12):
+        await store_new(pages, page, f"version {n}")
+    of_news, of_page = [
+        await newest_posts(pages.app.store, source_id=one.id, limit=100) for one in (news, page)
+    ]
+    ids = sorted([*(post.id for post in of_news), of_page[0].id], reverse=True)
+    html = await pages.text("/")
+    shown = re.findall(r'<a id="post-[^"]+" href="([^"]+)"', html)
+    assert shown == [f"{POSTS}/{id_}" for id_ in ids]
+    assert len(of_page) == 12
 
 
 async def test_i2_the_posts_page_does_not_present_a_processed_story_again(pages_by_each: Visited):

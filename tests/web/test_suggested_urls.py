@@ -1,8 +1,9 @@
-"""Suggested URLs on the dashboard: on the page of the source and on the overview (Y4, Y5)."""
+"""Suggestions on the dashboard: on the page of the source and on the overview (W6, Y4, Y5)."""
 
 from headwater.demo.demo_web import Reply
 from tests.api.scripted_hosts import watch
 from tests.api.test_suggested_urls import NEW, OLD, suggest_feed, suggest_move
+from tests.api.test_watching_pages import Page, noisy_page
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited
 from tests.web.test_source_page import page_of, words
@@ -52,3 +53,21 @@ async def test_y5_the_page_says_what_came_of_a_search(pages: Visited):
         source = await watch(pages, web.url("host"), maxFailures=1)
         await pages.post(f"{source}/poll")
         assert "its site is being searched" in words(await pages.text(page_of(source)))
+
+
+async def test_w6_lines_to_ignore_are_suggested_on_the_source_and_on_the_overview(
+    pages_by_each: Visited,
+):
+    pages, page = pages_by_each, Page()
+    async with web_of(host=page) as web:
+        source = await noisy_page(pages, page, web.url("host", "/"))
+    [suggestion] = (await pages.get(source)).json["suggestions"]
+    url = f"{page_of(source)}/suggestions/{suggestion['id']}"
+    for path in (page_of(source), "/"):
+        html = await pages.text(path)
+        assert f"{url}/dismiss" in html
+        assert "The last three posts differ only in one line" in words(html)
+        assert "<code>It is #:#</code>" in html
+    assert "New addresses" not in await pages.text("/")
+    assert (await pages.send(f"{url}/accept")).status == 303
+    assert "differ only in" not in await pages.text("/")

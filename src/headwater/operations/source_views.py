@@ -181,10 +181,16 @@ async def _views(
 
 
 async def suggested_sources(
-    store: Store, owner: str | None, now: datetime, policy: Policy, *, limit: int
+    store: Store,
+    owner: str | None,
+    kinds: Sequence[SuggestionKind],
+    now: datetime,
+    policy: Policy,
+    *,
+    limit: int,
 ) -> list[SourceView]:
-    """Sources of a user, or of all, for which another URL is suggested (Y4, Y5)."""
-    ids = await store.suggestions.with_url(owner, limit=limit)
+    """Sources of a user, or of all, with open suggestions of these kinds (W6, Y4, Y5)."""
+    ids = await store.suggestions.with_open(owner, kinds, limit=limit)
     found = list((await store.sources.subjects(ids)).values()) if ids else []
     sources, users = [one.source for one in found], [one.user_id for one in found]
     return await _views(store, sources, users, now, policy)

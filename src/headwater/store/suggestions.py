@@ -59,13 +59,15 @@ def _of_sources(
     return {source_id: tuple(_read.all(rows)) for source_id, rows in found.items()}
 
 
-def _with_url(session: Session, owner: str | None, *, limit: int) -> list[str]:
-    """Sources of a user, or of all, for which another URL is suggested, the newest first."""
+def _with_open(
+    session: Session, owner: str | None, kinds: Sequence[SuggestionKind], *, limit: int
+) -> list[str]:
+    """Sources of a user, or of all, with open suggestions of these kinds, the newest first."""
     owned = """AND EXISTS (SELECT 1 FROM sources s JOIN podcasts p ON p.id = s.podcast_id
         WHERE s.id = source_id AND p.user_id = :owner)"""
-    sql = f"""SELECT source_id FROM suggestions WHERE state = 'open' AND kind <> :ignore
+    sql = f"""SELECT source_id FROM suggestions WHERE state = 'open' AND kind IN :kinds
         {"" if owner is None else owned} ORDER BY created_at DESC, source_id LIMIT :limit"""
-    params = {"owner": owner, "ignore": SuggestionKind.IGNORE.value, "limit": limit}
+    params = {"owner": owner, "kinds": [kind.value for kind in kinds], "limit": limit}
     return list(dict.fromkeys(row[0] for row in session.fetch(sql, params)))
 
 
@@ -109,6 +111,6 @@ class Suggestions(Tables):
     """The suggestions table."""
 
     of_sources = reads(_of_sources)
-    with_url = reads(_with_url)
+    with_open = reads(_with_open)
     get = reads(_get)
     dismiss = writes(dismiss)

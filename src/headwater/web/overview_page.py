@@ -12,7 +12,7 @@ from headwater.app import App
 from headwater.engine.service import Service
 from headwater.engine.timeline import Span
 from headwater.errors import UsageError
-from headwater.model import Health, Podcast
+from headwater.model import Health, Podcast, SuggestionKind
 from headwater.operations.incidents import open_incidents, with_sources
 from headwater.operations.overview import FailureGroup, Overview, OverviewReader
 from headwater.operations.service_status import scheduler_view, switch_scheduler
@@ -28,6 +28,7 @@ _INCIDENTS_SHOWN = 10
 _POSTS_SHOWN = 8
 _SOURCES_SHOWN = 5
 _DAYS_SHOWN = 30
+_ADDRESSES = (SuggestionKind.MOVE, SuggestionKind.FEED)
 _TILES = (Health.OK, Health.FAILING, Health.NEW, Health.DISABLED)
 _SWITCH = {"pause": True, "resume": False}
 
@@ -89,7 +90,10 @@ async def _content(page: DashboardPage, owner: str | None) -> dict[str, Any]:
         "headlines": await store.headlines.newest(podcasts, limit=_POSTS_SHOWN),
         "paces": paces,
         "suggested": await suggested_sources(
-            store, owner, now, page.app.policy, limit=_SOURCES_SHOWN
+            store, owner, _ADDRESSES, now, page.app.policy, limit=_SOURCES_SHOWN
+        ),
+        "noisy": await suggested_sources(
+            store, owner, [SuggestionKind.IGNORE], now, page.app.policy, limit=_SOURCES_SHOWN
         ),
     }
     if not incidents:
