@@ -5,7 +5,7 @@ from html import unescape
 from typing import Any
 
 from headwater.engine.followers import STORIES, handle_batch
-from headwater.model import Post, Source, SourceType
+from headwater.model import Post, Source
 from tests.api.stored_data import articles_of, posts_of, source_of
 from tests.factories import a_post
 from tests.store.store_data import newest_articles, newest_posts, with_posts
@@ -63,23 +63,6 @@ async def test_i2_the_overview_shows_a_story_once(pages_by_each: Visited):
     assert (await pages.text("/")).count('id="of-') == 2
 
 
-async def test_y2_the_overview_shows_only_the_newest_version_of_a_page(pages_by_each: Visited):
-    pages = pages_by_each
-    news = await source_of(pages, label="River news")
-    page = await source_of(pages, label="Noisy page", type=SourceType.WEBSITE)
-    await store_new(pages, news, "one", "two")
-    for n in range(12):
-        await store_new(pages, page, f"version {n}")
-    of_news, of_page = [
-        await newest_posts(pages.app.store, source_id=one.id, limit=100) for one in (news, page)
-    ]
-    ids = sorted([*(post.id for post in of_news), of_page[0].id], reverse=True)
-    html = await pages.text("/")
-    shown = re.findall(r'<a id="post-[^"]+" href="([^"]+)"', html)
-    assert shown == [f"{POSTS}/{id_}" for id_ in ids]
-    assert len(of_page) == 12
-
-
 async def test_i2_the_posts_page_does_not_present_a_processed_story_again(pages_by_each: Visited):
     pages = pages_by_each
     await store_story(pages)
@@ -129,6 +112,13 @@ async def test_without_posts_the_page_explains_where_they_come_from(pages: Visit
     assert "/podcasts/default/add" in html
     source = await source_of(pages)
     assert "has no posts yet" in await pages.text(f"{POSTS}?source={source.id}")
+
+
+async def test_b1_of_a_wrong_query_only_the_error_is_shown(pages: Visited):
+    await posts_of(pages, await source_of(pages), "one")
+    text = words(await pages.text(f"{POSTS}?q=bank+AND+(", status=422))
+    assert "No posts" not in text
+    assert "Choose a post" not in text
 
 
 async def test_posts_can_be_filtered_by_source(pages: Visited):

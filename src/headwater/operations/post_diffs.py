@@ -1,10 +1,10 @@
 """What changed between a post of a page and its previous version (W5)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.model import Post, SourceType
+from headwater.model import Post, Source, SourceType
 from headwater.rules.page_versions import version_diff
 from headwater.rules.text_diff import DiffPart
 from headwater.store import Store
@@ -22,6 +22,14 @@ class PostDiff:
     def from_(self) -> str | None:
         """The id of the previous version."""
         return None if self.previous is None else self.previous.id
+
+
+async def later_versions(
+    store: Store, posts: Sequence[Post], sources: Mapping[str, Source]
+) -> set[str]:
+    """The ids of posts of pages that have an earlier version to compare them with."""
+    pages = {id_ for id_, source in sources.items() if source.type is SourceType.WEBSITE}
+    return await store.posts.with_earlier([post.id for post in posts if post.source_id in pages])
 
 
 async def diff_of(store: Store, post: Post) -> PostDiff:

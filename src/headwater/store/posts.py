@@ -205,6 +205,13 @@ def _links(session: Session, podcast_id: str, ids: Sequence[str]) -> dict[str, t
     return {id_: (title, url) for id_, title, url in rows}
 
 
+def _with_earlier(session: Session, ids: Sequence[str]) -> set[str]:
+    """Those of these posts that are not the first one stored of their source."""
+    sql = """SELECT x.id FROM posts x WHERE x.id IN :ids AND EXISTS (SELECT 1 FROM posts o
+        WHERE o.source_id = x.source_id AND o.id < x.id)"""
+    return {row[0] for row in session.fetch(sql, {"ids": ids})} if ids else set()
+
+
 def _counts(session: Session, source_ids: Sequence[str]) -> dict[str, int]:
     """The number of posts of each of these sources."""
     return count_by_source(session, "posts", source_ids)
@@ -217,6 +224,7 @@ class Posts(Tables):
     page = reads(_page)
     counts = reads(_counts)
     links = reads(_links)
+    with_earlier = reads(_with_earlier)
     versions = reads(_versions)
     filter_matches = reads(filter_changes.matches_of)
     _known_of_many = reads(known_of_many)

@@ -6,7 +6,16 @@ from datetime import datetime
 
 from markupsafe import Markup, escape
 
-from headwater.model import Health, OutcomeKind, PollRecord, SkipReason, Source
+from headwater.model import (
+    Health,
+    OutcomeKind,
+    PollRecord,
+    Post,
+    SkipReason,
+    Source,
+    SourceType,
+    TextFrom,
+)
 from headwater.rules.explanation import span
 from headwater.rules.url_secrets import masked
 from headwater.web.texts import TEXTS
@@ -108,6 +117,13 @@ def excerpt(text: str, most: int = 280) -> str:
         return line
     kept = line[:most]
     return f"{kept.rpartition(' ')[0] or kept} …"
+
+
+def text_of(post: Post, source: Source | None) -> str:
+    """Return the text of a post; if the page that a feed links to was read, that one (T4)."""
+    is_of_feed = source is not None and source.type is SourceType.RSS
+    is_read = is_of_feed and post.text_from is TextFrom.PAGE
+    return (post.page_text or post.body) if is_read else post.body
 
 
 def stars(score: float) -> str:

@@ -17,7 +17,7 @@ from headwater.api.schemas.pagination import Position, cursor_for, id_in, place_
 from headwater.errors import AlreadyExists, QueryError, SearchTooSlow
 from headwater.formats.markdown import markdown_to_html
 from headwater.model import Article, Post, Source
-from headwater.operations.post_diffs import diff_of
+from headwater.operations.post_diffs import diff_of, later_versions
 from headwater.operations.search import remove_search, save_search, search_request
 from headwater.operations.stories import undo_story
 from headwater.store.content_filter import ContentFilter, Filtered
@@ -104,6 +104,7 @@ async def list_posts(
         posts=posts,
         error=error,
         sources=known,
+        later_versions=await later_versions(store, posts, known),
         choices=await _choices(page),
         searches=await store.saved_searches.all(podcast.id),
         needs_token=await store.tokens.exist(),
@@ -148,7 +149,13 @@ async def read_post(page: PodcastPage, i: str) -> Response:
     post = await page.store.posts.get(page.podcast.id, i)
     sources = await page.store.sources.known([post.source_id])
     text = (await rendered_texts([post])).get(post.id)
-    return page.show("post.html", post=post, source=sources.get(post.source_id), text=text)
+    return page.show(
+        "post.html",
+        post=post,
+        source=sources.get(post.source_id),
+        text=text,
+        is_later_version=post.id in await later_versions(page.store, [post], sources),
+    )
 
 
 @routes.post("/posts/{i}/story/undo")

@@ -11,6 +11,7 @@ from headwater.model import Health, OutcomeKind, Source, SourceType
 from headwater.operations import suggestions
 from headwater.operations.host_views import lane_status
 from headwater.operations.manual_polls import PollReport, poll_one
+from headwater.operations.post_diffs import later_versions
 from headwater.operations.source_views import card_of, explanation_of
 from headwater.operations.sources import edit_source, remove_source
 from headwater.rules.politeness import delay_origin, lane_of
@@ -186,6 +187,7 @@ async def _shown(page: DashboardPage, source: Source, form: SettingsForm | None 
         polls=polls[:_ROWS],
         durations=sorted(poll.duration_ms for poll in polls),
         posts=newest.items,
+        later_versions=await later_versions(store, newest.items, {source.id: source}),
         delay_origin=delay_origin(current, policy),
         main_fields=form_fields("main", policy),
         more_fields=form_fields("more", policy),
