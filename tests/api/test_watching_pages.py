@@ -254,7 +254,7 @@ async def test_w7_a_preview_of_parts_without_text_says_so_and_keeps_the_page(ser
         url = web.url("host", "/")
         for settings, error in (
             ({"include": [".gone"]}, "no element of"),
-            ({"exclude": ["*"]}, "has no text"),
+            ({"exclude": ["*"]}, "has no text: no part with text is chosen"),
         ):
             answer = await served.post(preview, {"url": url, "watch": settings})
             assert answer.status == 200

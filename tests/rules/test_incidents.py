@@ -238,6 +238,11 @@ def test_y2_the_worst_come_first_then_the_oldest():
             "Open the address in a browser",
         ),
         (
+            state(failures=3, failing_since=NOW, kinds=("selector",) * 3),
+            "“Feed a”: the selected part of the page is missing",
+            "choose the watched parts again",
+        ),
+        (
             state(silent_since=NOW - 300 * HOUR, pace="5 a week"),
             "“Feed a” has published nothing since 5 February 2026 (usually 5 a week)",
             "Open the site",

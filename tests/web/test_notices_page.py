@@ -87,3 +87,13 @@ async def test_y3_users_see_their_own_page_only(pages: Visited):
     shown = words(await pages.text("/users/bee/notices", token=token))
     assert "You get messages about problems" in shown
     await pages.text(PATH, status=404, token=token)
+
+
+async def test_y3_without_a_webhook_the_page_links_to_where_one_is_added(pages: Visited):
+    html = await pages.text(PATH)
+    assert "Webhook, for a program: add one first" in words(html)
+    assert 'href="/podcasts/default/webhooks"' in html
+    hooks = "/api/users/default/podcasts/default/webhooks"
+    answer = await pages.post(hooks, {"url": "http://127.0.0.1:1/hook"})
+    assert answer.status == 201
+    assert "add one first" not in await pages.text(PATH)

@@ -83,6 +83,13 @@ async def test_f3_an_automatically_disabled_source_shows_the_reason_and_what_to_
     assert "No check is planned while the source is disabled." in text
 
 
+async def test_hints_of_settings_show_no_markup(pages: Visited):
+    source = await watch(pages, "https://feeds.example.org/news.xml")
+    html = await pages.text(page_of(source))
+    assert "Only for the type website." in words(html)
+    assert "`" not in html
+
+
 async def test_a_source_disabled_by_hand_shows_no_failure(pages: Visited):
     source = await watch(pages, "https://feeds.example.org/news.xml", enabled=False)
     text = words(await pages.text(page_of(source)))

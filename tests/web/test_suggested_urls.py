@@ -1,8 +1,10 @@
 """Suggestions on the dashboard: on the page of the source and on the overview (W6, Y4, Y5)."""
 
 from headwater.demo.demo_web import Reply
+from headwater.model import Suggestion, SuggestionKind
 from tests.api.scripted_hosts import watch
-from tests.api.test_suggested_urls import NEW, OLD, suggest_feed, suggest_move
+from tests.api.stored_data import failed, source_of
+from tests.api.test_suggested_urls import FOUND, NEW, OLD, suggest_feed, suggest_move
 from tests.api.test_watching_pages import Page, noisy_page
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited
@@ -46,6 +48,15 @@ async def test_y5_a_found_feed_names_its_page_and_a_source_that_has_it(pages: Vi
     html = await pages.text(page_of(source))
     assert "https://example.org/ links to another feed, “River News”" in words(html)
     assert f'href="{page_of(twin)}"' in html
+
+
+async def test_y5_nobody_is_told_to_look_for_an_address_that_was_found(pages: Visited):
+    source = await source_of(pages)
+    found = Suggestion("found", SuggestionKind.FEED, FOUND, pages.app.clock.now())
+    await failed(pages, source, suggestions={found.kind: found})
+    text = words(await pages.text(f"/podcasts/default/sources/{source.id}"))
+    assert "What you can do Headwater has found another address" in text
+    assert "Use the new address" in text
 
 
 async def test_y5_the_page_says_what_came_of_a_search(pages: Visited):

@@ -39,13 +39,13 @@ class _Cause(NamedTuple):
 
 
 _NO_ANSWER = "Open the address in a browser. If it works there, wait; otherwise look for another."
-_GONE = "Open the site, find the new address and enter it as the URL; otherwise delete the source."
+_GONE = "Open the site, find the new address and enter it; otherwise delete the source."
 _CAUSES: Mapping[str, _Cause] = {
     "404": _Cause("nothing is at the address any more (404)", _GONE),
     "410": _Cause("the site says that it is gone for good (410)", _GONE),
     "401": _Cause(
         "the site asks for a login (401)",
-        "Enter a URL with your login, or one that is public; otherwise delete the source.",
+        "Enter an address with your login, or one that is public; otherwise delete the source.",
     ),
     "403": _Cause(
         "the site denies access (403)",
@@ -58,8 +58,8 @@ _CAUSES: Mapping[str, _Cause] = {
     ),
     "DNS": _Cause(
         "the host name does not exist",
-        "Check the spelling of the URL. If the site has moved, enter its new address; otherwise "
-        "delete the source.",
+        "Check the spelling of the address. If the site has moved, enter its new address; "
+        "otherwise delete the source.",
     ),
     "TLS": _Cause(
         "there is no safe connection to the site",
@@ -78,7 +78,7 @@ _CAUSES: Mapping[str, _Cause] = {
     ),
     "selector": _Cause(
         "the selected part of the page is missing",
-        "The page was redesigned. Choose the part again: `watch` of the source.",
+        "The page was redesigned. Open the source and choose the watched parts again.",
     ),
 }
 _SERVER_ERROR = _Cause(

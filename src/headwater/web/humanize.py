@@ -38,6 +38,7 @@ OUTCOME_TONES = {  # the class of a tag
 }
 _TOPS = (10, 12, 16, 20, 30, 40, 50, 60, 80, 100)
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+_CODE = re.compile("`([^`]+)`")
 _TIME = Markup('<time datetime="{0}" data-clock>{0}</time>')
 _STARS = 5
 
@@ -102,6 +103,16 @@ def with_moments(text: str) -> Markup:
     """Return a text as HTML; the script shows its times in the viewer's time zone."""
     pieces = _MOMENT.split(text)  # every second one is a time
     shown = (_TIME.format(piece) if n % 2 else escape(piece) for n, piece in enumerate(pieces))
+    return Markup("").join(shown)
+
+
+def with_code(text: str) -> Markup:
+    """Return a text as HTML, with what is between backticks as code."""
+    pieces = _CODE.split(text)  # every second one is code
+    shown = (
+        Markup("<code>{}</code>").format(piece) if n % 2 else escape(piece)
+        for n, piece in enumerate(pieces)
+    )
     return Markup("").join(shown)
 
 

@@ -102,6 +102,7 @@ async def _shown(
         owner=user,
         shown=await notices_of(page.store, user),
         webhooks={one.id: one for one in await webhooks_for(page.store, user)},
+        podcast=next((one for one in page.context.podcasts if one.user_id == user.id), None),
         sends_mail=page.app.settings.mail.host is not None,
         usual_hour=DIGEST_HOUR,
         given=given or {},

@@ -50,7 +50,7 @@ def form_fields(part: str, policy: Policy) -> list[FormField]:
 def form_field(setting: Setting, policy: Policy) -> FormField:
     """How the page shows a setting; the hint names the value that `policy` has for null."""
     label = f"{setting.label} ({setting.unit})" if setting.unit else setting.label
-    hint = setting.description
+    hint = setting.description.replace("`", "")
     if setting.nullable:
         configured = getattr(policy, setting.name, None)
         otherwise = setting.when_null.replace("`", "") if configured is None else f"{configured:,}"

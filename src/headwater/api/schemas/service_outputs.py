@@ -108,7 +108,7 @@ class IncidentOut(ResponseModel):
     )
     advice: str = Field(
         description="What to do.",
-        examples=["Open the site, find the new address and enter it as the URL."],
+        examples=["Open the site, find the new address and enter it."],
     )
     host: str | None = Field(
         description="The host of the sources; null: a problem of the whole service.",

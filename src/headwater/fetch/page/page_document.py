@@ -44,8 +44,10 @@ def read_page(
     page_text = watched.text()
     body = on_one_line(page_text)
     if not body:
-        what = f"what is watched of {masked(url)}" if watched.html is not html else masked(url)
-        raise NoContent(f"{what} has no text; a page built by scripts cannot be read")
+        if watched.html is not html:
+            reason = "no part with text is chosen"
+            raise NoContent(f"what is watched of {masked(url)} has no text: {reason}")
+        raise NoContent(f"{masked(url)} has no text; a page built by scripts cannot be read")
     return Entry(
         id=None,
         title=storable_line(_title(page), MAX_TITLE_LENGTH),
