@@ -67,7 +67,7 @@ async def test_y1_a_missing_selector_is_found_by_the_last_polls(store: Store):
 async def test_y1_a_silent_source_is_found_once_a_later_poll_succeeded(store: Store):
     source = await stored(store)
     posts = [
-        a_post_of(source, f"post {n}", published_at=NOW - timedelta(days=10, hours=n))
+        a_post_of(source, f"post {n}", published_at=NOW - timedelta(days=10, hours=6 * n))
         for n in range(12)
     ]
     eight_days_ago = NOW - timedelta(days=8)
@@ -77,7 +77,7 @@ async def test_y1_a_silent_source_is_found_once_a_later_poll_succeeded(store: St
     await store.record(a_success(await store.sources.get(source.id)))
     (found,) = (await evidence(store)).sources
     assert found.silent_since == NOW - timedelta(days=10)
-    assert found.pace == "24 a day"
+    assert found.pace == "4 a day"
     new = a_post_of(source, "new", published_at=NOW)
     await store.record(a_success(await store.sources.get(source.id), [new]))
     assert not (await evidence(store)).sources

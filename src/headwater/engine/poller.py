@@ -112,6 +112,8 @@ class Poller:
             if subject is None or lane_of(subject.source, subject.user_id) != due.lane:
                 continue  # it was removed, or its URL was edited
             source, now = subject.source, self.clock.now()
+            if due.requested and source.requested_at is None:
+                continue  # another poll has fulfilled the request; a pause may hold now (G2)
             if hold_seconds(source.hold, now) > 0 or not is_due(source, now, self.policy):
                 continue
             if not found or may_share(found[0][1].source, source):
