@@ -16,7 +16,7 @@ from headwater.errors import UsageError
 from headwater.model import Outcome, Post, Source
 from headwater.query.evaluator import Searchable, SearchableSource
 from headwater.rules.admission import timestamp
-from headwater.rules.expiry import post_expires_at
+from headwater.rules.retention import post_expires_at
 from headwater.rules.incidents import Incident
 from headwater.rules.url_secrets import masked
 
