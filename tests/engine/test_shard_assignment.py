@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headwater.engine.cluster.assignment import HAND_OVER_SECONDS, ShardAssignment
+from headwater.engine.cluster.shard_assignment import HAND_OVER_SECONDS, ShardAssignment
 from headwater.engine.cluster.leases import Leases
 from headwater.engine.hosts.gates import GateEntry, Gates
 from headwater.engine.lanes import Lanes
