@@ -16,8 +16,8 @@ from headwater.errors import UsageError
 from headwater.model import Outcome, Post, Source
 from headwater.query.evaluator import Searchable, SearchableSource
 from headwater.rules.admission import timestamp
-from headwater.rules.retention import post_expires_at
 from headwater.rules.incidents import Incident
+from headwater.rules.retention import post_expires_at
 from headwater.rules.url_secrets import masked
 
 MAX_PAYLOAD_BYTES = 20_480
