@@ -19,8 +19,8 @@ from random import Random
 from typing import Any, cast
 
 from headwater.clock import SystemClock
-from headwater.engine.cluster.assignment import ShardAssignment
 from headwater.engine.cluster.leases import Leases
+from headwater.engine.cluster.shard_assignment import ShardAssignment
 from headwater.engine.cluster.worker_counters import HistogramCounts, WorkerCounters
 from headwater.engine.hosts.gates import Gates
 from headwater.engine.lanes import Lanes

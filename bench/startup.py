@@ -27,7 +27,7 @@ CASES: tuple[tuple[str, tuple[str, ...], dict[str, str], float | None], ...] = (
         "completion of options",
         PROGRAM,
         _COMPLETE | {"COMP_WORDS": "headwater edit --", "COMP_CWORD": "2"},
-        None,
+        0.2,
     ),
     ("--help", (*PROGRAM, "--help"), {}, None),
     ("list", (*PROGRAM, "list"), {}, 0.35),

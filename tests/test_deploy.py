@@ -20,7 +20,7 @@ import yaml
 from headwater.app import master_key_file
 from headwater.cli.program import create_program
 from headwater.settings import Settings, load_settings
-from headwater.settings.definitions import KEYS, SECRET_FILES, SECRET_KEYS, dotted, variable
+from headwater.settings.configuration_keys import KEYS, SECRET_FILES, SECRET_KEYS, dotted, variable
 from tests.cluster.worker_processes import WorkerProcesses, until
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,7 +15,7 @@ from headwater.model import Post, SkipReason, SourceType
 from headwater.operations.bulk_changes import BatchAction
 from headwater.rules.admission import timestamp
 from headwater.rules.digest import articles_from
-from headwater.settings.definitions import KEYS, dotted
+from headwater.settings.configuration_keys import KEYS, dotted
 from headwater.source_settings import AggregateBy
 from tests.factories import NOW, a_policy, a_post, a_source
 

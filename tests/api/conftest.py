@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from headwater.api.connection_limits import ConnectionLimits
 from headwater.api.events.event_log import EventLimits
+from headwater.api.events.event_stream import StreamLimits
 from headwater.api.factory import create_api
 from headwater.api.server import Server, listen, web_server
 from headwater.app import App, open_app
@@ -136,12 +137,13 @@ def settings_in(folder: Path, **options: Any) -> Settings:
 async def serving(
     settings: Settings,
     event_limits: EventLimits | None = None,
+    stream_limits: StreamLimits | None = None,
     add: Callable[[FastAPI, App, LocalService], None] = lambda *_: None,
     connections: ConnectionLimits | None = None,
 ) -> AsyncIterator[Served]:
     async with open_app(settings) as app, app.service() as service:
         with listen(OWN, 0) as listener:
-            api = create_api(app, service, event_limits=event_limits)
+            api = create_api(app, service, event_limits=event_limits, stream_limits=stream_limits)
             add(api, app, service)
             server = web_server(api, connections, end_streams=api.state.event_log.close)
             task = asyncio.create_task(server.serve(sockets=[listener]))

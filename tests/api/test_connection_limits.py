@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 
 from headwater import logs
 from headwater.api.connection_limits import ConnectionCounter, ConnectionLimits, connection_limits
-from headwater.settings.definitions import LimitSettings
+from headwater.settings.configuration_keys import LimitSettings
 from tests.api.conftest import OWN, Served, serving, settings_in
 from tests.system.conftest import until
 

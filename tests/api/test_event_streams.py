@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.api.events.event_log import EventLimits
+from headwater.api.events.event_stream import StreamLimits
 from headwater.api.server import ServerConnection
 from headwater.engine.events import EventKind
 from headwater.model import Outcome, OutcomeKind
@@ -17,7 +18,7 @@ from tests.api.conftest import OWN, Served, serving, settings_in
 from tests.api.event_stream_client import event_stream, no_stream_is_open, streams_of
 from tests.factories import a_post, a_subject
 
-BRISK = EventLimits(heartbeat_seconds=0.05, token_check_seconds=0.05, send_seconds=1.0)
+BRISK = StreamLimits(heartbeat_seconds=0.05, token_check_seconds=0.05, send_seconds=1.0)
 LONG_URL = "https://example.org/" + "x" * 8000
 
 
@@ -106,7 +107,9 @@ async def test_a_client_that_disconnects_during_a_write_leaves_no_stream_or_task
 
 
 async def test_a_stuck_client_is_cut_off_and_others_continue(tmp_path: Path):
-    async with serving(settings_in(tmp_path), EventLimits(send_seconds=1.0)) as served:
+    async with serving(
+        settings_in(tmp_path), stream_limits=StreamLimits(send_seconds=1.0)
+    ) as served:
         client = await stuck_client(served.port)
         await a_stream_is_open(served)
         async with event_stream(served) as stream:
@@ -135,7 +138,7 @@ async def test_a_stream_that_fell_behind_ends_and_its_client_gets_a_reset(tmp_pa
 
 
 async def test_a_stream_without_events_sends_heartbeats_with_the_current_id(tmp_path: Path):
-    async with serving(settings_in(tmp_path), BRISK) as served:
+    async with serving(settings_in(tmp_path), stream_limits=BRISK) as served:
         async with event_stream(served, "?types=tick") as stream:
             place = stream.last_id
             emit_posts(served, 3)
@@ -149,7 +152,7 @@ async def test_a_stream_without_events_sends_heartbeats_with_the_current_id(tmp_
 
 
 async def test_u1_a_stream_ends_when_its_token_is_revoked(tmp_path: Path):
-    async with serving(settings_in(tmp_path), BRISK) as served:
+    async with serving(settings_in(tmp_path), stream_limits=BRISK) as served:
         ada, admin = await served.person("Ada"), await served.admin()
         async with (
             event_stream(served, token=ada) as hers,
@@ -164,7 +167,7 @@ async def test_u1_a_stream_ends_when_its_token_is_revoked(tmp_path: Path):
 
 
 async def test_u1_a_stream_ends_when_its_token_expires(tmp_path: Path):
-    async with serving(settings_in(tmp_path), BRISK) as served:
+    async with serving(settings_in(tmp_path), stream_limits=BRISK) as served:
         await served.admin()
         ada = await served.person("Ada")
         async with event_stream(served, token=ada) as stream:
@@ -176,14 +179,17 @@ async def test_u1_a_stream_ends_when_its_token_expires(tmp_path: Path):
 
 
 async def test_u1_the_first_token_ends_streams_without_a_token(tmp_path: Path):
-    async with serving(settings_in(tmp_path), BRISK) as served, event_stream(served) as stream:
+    async with (
+        serving(settings_in(tmp_path), stream_limits=BRISK) as served,
+        event_stream(served) as stream,
+    ):
         await served.admin()
         async with asyncio.timeout(60):
             await stream.rest()
 
 
 async def test_u1_a_deleted_users_stream_ends(tmp_path: Path):
-    async with serving(settings_in(tmp_path), BRISK) as served:
+    async with serving(settings_in(tmp_path), stream_limits=BRISK) as served:
         ada, admin = await served.person("Ada"), await served.admin()
         async with event_stream(served, token=ada) as stream:
             assert (await served.delete("/api/users/Ada", token=admin)).status == 204
@@ -193,7 +199,7 @@ async def test_u1_a_deleted_users_stream_ends(tmp_path: Path):
 
 @pytest.mark.parametrize("stuck", [False, True])
 async def test_k4_streams_end_as_soon_as_the_server_stops(tmp_path: Path, *, stuck: bool):
-    async with serving(settings_in(tmp_path), EventLimits()) as served:
+    async with serving(settings_in(tmp_path)) as served:
         client = await stuck_client(served.port)
         await a_stream_is_open(served)
         if stuck:

@@ -14,9 +14,10 @@ from headwater.api.middleware.idempotency import MAX_RESPONSE_BYTES
 from headwater.clock import SystemClock
 from headwater.errors import DatabaseUnavailable, TooMany
 from headwater.model import User
+from headwater.rules.retention import IDEMPOTENCY_KEYS
 from headwater.store import Store, open_database
 from headwater.store.expired_rows import old_idempotency_keys
-from headwater.store.idempotency_keys import LEASE, LIFETIME, MAX_KEYS_PER_USER, KeyedRequest
+from headwater.store.idempotency_keys import LEASE, MAX_KEYS_PER_USER, KeyedRequest
 from headwater.store.row_mapping import to_ms
 from tests.api.conftest import DEFAULT, OWN, Answer, Served, serving, settings_in
 from tests.api.killed_request import BODY, KEY
@@ -264,12 +265,13 @@ async def test_keys_expire_after_a_day_and_are_cleaned_up(served_by_each: Served
     body = {"type": "rss", "url": "https://example.org/feed"}
     first = await repeat(served, f"{DEFAULT}/sources", body)
     now = served.app.clock.now()
-    assert await store.clean(old_idempotency_keys(), now + LIFETIME - timedelta(hours=1), 9) == 0
-    age = LIFETIME // timedelta(milliseconds=1)
+    before = now + IDEMPOTENCY_KEYS - timedelta(hours=1)
+    assert await store.clean(old_idempotency_keys(), before, 9) == 0
+    age = IDEMPOTENCY_KEYS // timedelta(milliseconds=1)
     await store.database.execute(f"UPDATE idempotency_keys SET created_at = created_at - {age}")
     second = await repeat(served, f"{DEFAULT}/sources", body)  # before any cleanup
     assert (second.status, second.json["id"] == first.json["id"]) == (201, False)
-    assert await store.clean(old_idempotency_keys(), now + 2 * LIFETIME, 9) == 1
+    assert await store.clean(old_idempotency_keys(), now + 2 * IDEMPOTENCY_KEYS, 9) == 1
     assert await count(store, "idempotency_keys") == 0
 
 
@@ -319,7 +321,7 @@ async def test_u8_a_user_has_a_limited_number_of_keys(served_by_each: Served):
                 "created_at": to_ms(at)}
             for n in range(MAX_KEYS_PER_USER - 1)
         ]
-        for at in (now - LIFETIME, now)
+        for at in (now - IDEMPOTENCY_KEYS, now)
     )  # fmt: skip
     await store.database.write(
         lambda session: session.insert_rows("idempotency_keys", expired + fresh)

@@ -20,6 +20,25 @@ except SystemExit as end:
     assert not end.code, end.code
 print(json.dumps([name for name in {heavy} if name in sys.modules]))
 """
+PARAMETERS = """
+import json, sys
+from contextlib import nullcontext
+from headwater.cli.deferred_imports import deferred_imports
+from headwater.cli.program import create_program
+
+def read(command, path):
+    with command.make_context(path, [], resilient_parsing=True) as context:
+        shown = [param.get_help_record(context) or param.name for param in command.params]
+    yield path, command.help, shown
+    for name, part in getattr(command, "commands", {{}}).items():
+        yield from read(part, path + " " + name)
+
+program = create_program()
+with {imports}:
+    program.load_all()
+heavy = [name for name in {heavy} if name in sys.modules]
+print(json.dumps({{"heavy": heavy, "parameters": list(read(program, "headwater"))}}))
+"""
 
 
 def heavy_modules(folder, *args, **variables):
@@ -38,6 +57,23 @@ def test_version_and_help_import_no_library_but_the_argument_parser(tmp_path, ar
 def test_completion_of_commands_imports_no_command(tmp_path):
     variables = {"_HEADWATER_COMPLETE": "complete_bash", "COMP_WORDS": "headwater l"}
     assert heavy_modules(tmp_path, COMP_CWORD="1", **variables) == set()
+
+
+@pytest.mark.parametrize("command", ["edit", "list"])
+def test_completion_of_options_imports_no_package_of_the_service(tmp_path, command):
+    words = f"headwater {command} --"
+    variables = {"_HEADWATER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "2"}
+    assert heavy_modules(tmp_path, **variables) == set()
+
+
+def test_deferred_imports_leave_the_parameters_of_every_command_as_they_are(tmp_path):
+    deferred, complete = (
+        json.loads(python(tmp_path, "-c", PARAMETERS.format(imports=imports, heavy=HEAVY)).out)
+        for imports in ("deferred_imports()", "nullcontext()")
+    )
+    assert deferred["heavy"] == []
+    assert "headwater.store" in complete["heavy"]
+    assert deferred["parameters"] == complete["parameters"]
 
 
 def test_list_imports_neither_network_nor_web_framework_nor_parsers(tmp_path):

@@ -3,8 +3,8 @@
 import sys
 
 from headwater.__main__ import main
-from headwater.engine.cluster.assignment import ShardAssignment
 from headwater.engine.cluster.leases import Leases
+from headwater.engine.cluster.shard_assignment import ShardAssignment
 from headwater.model import Fence, HostState
 
 

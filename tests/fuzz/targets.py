@@ -52,7 +52,7 @@ from headwater.rules.url_secrets import masked
 from headwater.rules.urls import follow, normal_host, normalised_url, parse_url, url_host
 from headwater.rules.x_users import user_name
 from headwater.settings import Settings, effective, load_settings, policy_from
-from headwater.settings.definitions import SECRET_KEYS, dotted
+from headwater.settings.configuration_keys import SECRET_KEYS, dotted
 from tests.fuzz.checks import is_entry, is_line, is_moment, is_refusal, is_storable
 from tests.fuzz.http_bytes import answered
 

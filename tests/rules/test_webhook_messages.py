@@ -13,18 +13,17 @@ from headwater.errors import UsageError
 from headwater.model import Enclosure
 from headwater.rules.webhook_messages import (
     MAX_PAYLOAD_BYTES,
-    RETRY_AFTER,
     WebhookEvent,
     happenings,
     known_events,
     message_id,
     payload,
     post_data,
-    retry_at,
     secret_bytes,
     secret_text,
     signed_headers,
 )
+from headwater.rules.webhook_retries import RETRY_AFTER, retry_at
 from tests.factories import NOW, a_post, a_source, an_entry
 from tests.rules.poll_outcomes import POLICY, succeed
 

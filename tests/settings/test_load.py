@@ -8,7 +8,7 @@ from headwater.errors import ConfigError
 from headwater.model import SourceType
 from headwater.rules.policy import HoldScope, HostOverride
 from headwater.settings import Settings, effective, policy_from
-from headwater.settings.definitions import KEYS, variable
+from headwater.settings.configuration_keys import KEYS, variable
 from tests.settings.loaded_settings import CONTRACT, KEY, load, problem
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.settings import effective
-from headwater.settings.definitions import SECRET_FILES, SECRET_KEYS, dotted, variable
+from headwater.settings.configuration_keys import SECRET_FILES, SECRET_KEYS, dotted, variable
 from tests.settings.loaded_settings import KEY, load, problem
 
 URL = "postgresql://anna:hush@db.example/headwater"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from headwater.model import SourceType
 from headwater.rules.policy import HoldScope, HostOverride, Policy
 from headwater.settings import Settings, effective, policy_from
-from headwater.settings.definitions import KEYS, dotted, variable
+from headwater.settings.configuration_keys import KEYS, dotted, variable
 from tests.settings.loaded_settings import CONTRACT, KEY, load, problem
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"

@@ -11,7 +11,7 @@ from headwater import logs
 from headwater.api.middleware.failed_logins import client_network
 from headwater.api.middleware.security_headers import HEADERS
 from headwater.api.problems import problem
-from headwater.settings.definitions import LimitSettings
+from headwater.settings.configuration_keys import LimitSettings
 
 log = logs.get_logger()
 _WARNING_SECONDS = 60.0  # between two log entries

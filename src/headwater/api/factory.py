@@ -11,6 +11,7 @@ from headwater.api import openapi, problems
 from headwater.api.dependencies import check_parameters
 from headwater.api.docs_page import docs_routes
 from headwater.api.events.event_log import EventLimits, EventLog
+from headwater.api.events.event_stream import StreamLimits
 from headwater.api.middleware.authentication import FOR_PROGRAMS, Authentication
 from headwater.api.middleware.body_limit import BodyLimit
 from headwater.api.middleware.client_address import client_address
@@ -89,7 +90,13 @@ class _TrackedApi(FastAPI):
         return RequestTracking(inner, self.http_metrics, app.clock, access_log)
 
 
-def create_api(app: App, service: Service, *, event_limits: EventLimits | None = None) -> FastAPI:
+def create_api(
+    app: App,
+    service: Service,
+    *,
+    event_limits: EventLimits | None = None,
+    stream_limits: StreamLimits | None = None,
+) -> FastAPI:
     """The API of a running service."""
     api = _TrackedApi(
         title="Headwater",
@@ -113,6 +120,7 @@ def create_api(app: App, service: Service, *, event_limits: EventLimits | None =
         most_streams_per_user=limits.max_event_streams_per_user,
     )
     api.state.app, api.state.service, api.state.event_log = app, service, event_log
+    api.state.stream_limits = stream_limits or StreamLimits()
     api.http_metrics = HttpMetrics()
     problems.install(api)
     openapi.install(api, max_page_size=limits.max_page_size)

@@ -23,8 +23,8 @@ from headwater.operations.post_diffs import PostDiff, diff_of
 from headwater.operations.sources import find_source
 from headwater.operations.stories import undo_story as leave_story
 from headwater.rules.admission import article_age
-from headwater.rules.expiry import article_expires_at, post_expires_at
 from headwater.rules.markdown_text import markdown_of_text
+from headwater.rules.retention import article_expires_at, post_expires_at
 from headwater.rules.text_diff import DiffOp
 from headwater.store.aggregation import Plan
 from headwater.store.content_filter import ContentFilter, Filtered

@@ -1,6 +1,7 @@
 """The command table: the module of a command is imported when the command is used."""
 
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from headwater import __version__
 from headwater.cli.cli_context import CliContext, LogLevel
+from headwater.cli.deferred_imports import deferred_imports
 
 _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, deduplicated posts."
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
@@ -100,7 +102,8 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name, imported."""
         if args[0] in _MODULES:
-            self.load(args[0])
+            with deferred_imports() if ctx.resilient_parsing else nullcontext():  # completion
+                self.load(args[0])
         return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> None:

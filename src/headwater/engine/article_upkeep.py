@@ -14,9 +14,9 @@ from headwater.logs import get_logger
 from headwater.model import Podcast
 from headwater.rules.admission import article_age
 from headwater.rules.digest import MAX_POSTS, articles_from
-from headwater.rules.expiry import EXPIRING
 from headwater.rules.full_text import ARTICLES_WAIT
 from headwater.rules.policy import Policy
+from headwater.rules.retention import EXPIRING
 from headwater.store import Store
 from headwater.store.aggregation import Aggregation, Plan
 from headwater.store.expiry import ANNOUNCED_KEY, Announced, ExpiringCounts, ExpiringSoon

@@ -16,7 +16,8 @@ from headwater.logs import get_logger
 from headwater.rules.channels import ChannelChoice, ChannelKind
 from headwater.rules.notice_messages import notice_of
 from headwater.rules.url_secrets import masked
-from headwater.rules.webhook_messages import retry_at, secret_bytes, signed_headers
+from headwater.rules.webhook_messages import secret_bytes, signed_headers
+from headwater.rules.webhook_retries import retry_at
 from headwater.store import Store
 from headwater.store.webhooks import Outgoing, WebhookDelivery
 

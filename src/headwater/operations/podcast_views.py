@@ -6,8 +6,8 @@ from datetime import datetime
 
 from headwater.model import Podcast
 from headwater.rules.admission import article_age
-from headwater.rules.expiry import EXPIRING
 from headwater.rules.policy import Policy
+from headwater.rules.retention import EXPIRING
 from headwater.store import Store
 from headwater.store.content_filter import Expiring
 

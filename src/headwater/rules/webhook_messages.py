@@ -1,4 +1,4 @@
-"""Messages of webhooks: their content, signature and retries, as Standard Webhooks has it (V2)."""
+"""Messages of webhooks: their content and signature, as Standard Webhooks has it (V2)."""
 
 import base64
 import binascii
@@ -9,34 +9,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from random import Random
 from typing import Any
 
 from headwater.errors import UsageError
 from headwater.model import Outcome, Post, Source
 from headwater.query.evaluator import Searchable, SearchableSource
 from headwater.rules.admission import timestamp
-from headwater.rules.expiry import post_expires_at
 from headwater.rules.incidents import Incident
+from headwater.rules.retention import post_expires_at
 from headwater.rules.url_secrets import masked
 
 MAX_PAYLOAD_BYTES = 20_480
 SECRET_PREFIX = "whsec_"  # noqa: S105 - no secret
 SECRET_BYTES = range(24, 65)
 TEST_EVENT = "webhook.test"
-# after each failed attempt; after the last one the message is given up
-RETRY_AFTER = (
-    timedelta(seconds=5),
-    timedelta(minutes=5),
-    timedelta(minutes=30),
-    timedelta(hours=2),
-    timedelta(hours=5),
-    timedelta(hours=10),
-    timedelta(hours=14),
-    timedelta(hours=20),
-    timedelta(hours=24),
-)
-_JITTER = 0.1  # a retry is up to this share later
 # fields of a post: its texts, and what the API does not have
 _LEFT_OUT = ("body", "markdown", "page_text", "is_linked", "kept_until", "conversation_id")
 _MAX_TEXT = 300  # characters of a field, in a message that is too long otherwise
@@ -217,13 +203,6 @@ def signed_headers(key: bytes, id_: str, at: datetime, body: str) -> dict[str, s
         "webhook-timestamp": seconds,
         "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
     }
-
-
-def retry_at(attempts: int, now: datetime, rng: Random) -> datetime | None:
-    """When a message is sent again after so many failed attempts; None: it is given up."""
-    if attempts > len(RETRY_AFTER):
-        return None
-    return now + RETRY_AFTER[attempts - 1] * (1 + rng.uniform(0, _JITTER))
 
 
 def known_events(names: Iterable[str]) -> tuple[WebhookEvent, ...]:

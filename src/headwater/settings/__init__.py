@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from headwater.rules.policy import HostOverride, Policy
 from headwater.rules.url_secrets import masked
-from headwater.settings.definitions import SECRET_KEYS, KeyPath, dotted
-from headwater.settings.definitions import Settings as Settings
+from headwater.settings.configuration_keys import SECRET_KEYS, KeyPath, dotted
+from headwater.settings.configuration_keys import Settings as Settings
 from headwater.settings.layers import Layers, from_validation
 
 CONFIG_FILE = "headwater.yaml"

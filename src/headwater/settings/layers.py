@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from headwater.errors import ConfigError
 from headwater.model import SourceType
 from headwater.rules.url_secrets import masked
-from headwater.settings.definitions import (
+from headwater.settings.configuration_keys import (
     FILE_SUFFIX,
     KEYS,
     SECRET_FILES,

@@ -12,7 +12,6 @@ from headwater.store import (
     article_processing,
     expiry,
     keyset_pages,
-    sequence_numbers,
     stories,
 )
 from headwater.store.aggregation import Aggregation, Maker, Plan
@@ -20,15 +19,13 @@ from headwater.store.content_filter import EVERYTHING, ContentFilter
 from headwater.store.database import (
     Row,
     Session,
-    Tables,
     chunks,
     reads,
-    reads_single,
     writes,
     writes_apart,
 )
 from headwater.store.keyset_pages import KeysetPage, PageBounds, count_within, fetch_page
-from headwater.store.numbered_rows import NumberedPage, NumberRange, fetch_numbered
+from headwater.store.numbered_rows import NumberedPage, NumberedTable, NumberRange, fetch_numbered
 from headwater.store.posts import count_by_source
 from headwater.store.row_mapping import (
     ARTICLE_COLUMNS,
@@ -136,9 +133,10 @@ def _followed(session: Session, articles: Sequence[Article]) -> set[str]:
     return {row[0] for row in session.fetch(sql, {"ids": ids})}
 
 
-class Articles(Tables):
+class Articles(NumberedTable[Article]):
     """The articles table and its links to posts."""
 
+    numbered = staticmethod(_numbered)
     get = reads(_get)
     page = reads(_page)
     counts = reads(_counts)
@@ -149,32 +147,6 @@ class Articles(Tables):
     pending = reads(aggregation.pending)
     count_unannounced = reads(expiry.count_unannounced)
     announce_expiring = writes_apart(expiry.announce)
-    horizon = reads_single(sequence_numbers.horizon)
-
-    async def after(
-        self,
-        podcast_id: str | None,
-        seq: int,
-        limit: int,
-        *,
-        chosen: ContentFilter = EVERYTHING,
-        column: str = "seq",
-    ) -> NumberedPage[Article]:
-        """Articles stored after a number, oldest first; without gaps (V1)."""
-        until = await self.horizon()
-        wanted = NumberRange(seq, until, podcast_id, column, chosen)
-        return await self.database.read(lambda s: _numbered(s, wanted, limit))
-
-    async def changed_after(
-        self,
-        podcast_id: str | None,
-        seq: int,
-        limit: int,
-        *,
-        chosen: ContentFilter = EVERYTHING,
-    ) -> NumberedPage[Article]:
-        """The same by the number of the last change to a stored article."""
-        return await self.after(podcast_id, seq, limit, chosen=chosen, column="changed_seq")
 
     async def aggregate(
         self,

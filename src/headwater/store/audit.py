@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from headwater.clock import Clock
 from headwater.errors import HeadwaterError
@@ -19,7 +19,6 @@ from headwater.store.keyset_pages import fetch_items
 from headwater.store.row_mapping import columns, encoded, row_reader, to_ms
 
 log = get_logger()
-AUDIT_DAYS = 90
 COMMAND_LINE = "command line"
 LOOPBACK = "loopback"
 _MAX_DETAIL = 1000  # characters
@@ -174,15 +173,3 @@ def _newest(
         return session.fetch(sql, params)
 
     return fetch_items(fetch, _read_entry.all, lambda row: int(row[0]), limit=limit, after=before)
-
-
-def find_expired(session: Session, now: datetime, limit: int) -> list[int]:
-    """Ids of entries that are older than 90 days."""
-    sql = "SELECT id FROM audit WHERE at < :before ORDER BY at LIMIT :limit"
-    before = to_ms(now - timedelta(days=AUDIT_DAYS))
-    return [row[0] for row in session.fetch(sql, {"before": before, "limit": limit})]
-
-
-def remove_expired(session: Session, ids: Sequence[int], _limit: int) -> int:
-    """Delete entries and return their number."""
-    return session.execute("DELETE FROM audit WHERE id IN :ids", {"ids": ids})

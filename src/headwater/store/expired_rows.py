@@ -9,11 +9,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from headwater.rules.retention import (
+    AUDIT_ENTRIES,
+    CLOSED_INCIDENTS,
+    IDEMPOTENCY_KEYS,
+    MESSAGES,
+)
 from headwater.store import (
-    audit,
     filter_changes,
-    idempotency_keys,
-    incidents,
     podcast_duplicates,
     poll_days,
     poll_history,
@@ -21,7 +24,6 @@ from headwater.store import (
     search_index,
     sequence_numbers,
     stories,
-    webhooks,
 )
 from headwater.store.database import Row, Session
 from headwater.store.keyset_pages import count_within
@@ -74,7 +76,7 @@ def old_poll_days(days: int) -> CleanupBatch:
 
 def old_audit_entries() -> CleanupBatch:
     """Entries of the audit log past their retention (U9)."""
-    return CleanupBatch(audit.find_expired, audit.remove_expired)
+    return _older_than(AUDIT_ENTRIES, "audit", "at")
 
 
 def old_story_marks() -> CleanupBatch:
@@ -84,17 +86,17 @@ def old_story_marks() -> CleanupBatch:
 
 def old_idempotency_keys() -> CleanupBatch:
     """Idempotency keys that have expired."""
-    return CleanupBatch(idempotency_keys.expired, idempotency_keys.delete)
+    return _older_than(IDEMPOTENCY_KEYS, "idempotency_keys", "created_at")
 
 
 def old_incidents() -> CleanupBatch:
     """Closed incidents past their retention (Y1)."""
-    return CleanupBatch(incidents.find_expired, incidents.remove_expired)
+    return _older_than(CLOSED_INCIDENTS, "incidents", "closed_at")
 
 
 def old_deliveries() -> CleanupBatch:
     """Messages of webhooks past their retention (V2)."""
-    return CleanupBatch(webhooks.find_expired, webhooks.remove_expired)
+    return _older_than(MESSAGES, "deliveries", "created_at", key="number")
 
 
 def removed_from_search() -> CleanupBatch:
@@ -122,6 +124,21 @@ def unnumbered_articles() -> CleanupBatch:
 def changed_filters() -> CleanupBatch:
     """Posts whose filters were changed: evaluated again, nothing is removed (B2)."""
     return CleanupBatch(filter_changes.evaluate, filter_changes.store)
+
+
+def _older_than(age: timedelta, table: str, column: str, key: str = "id") -> CleanupBatch:
+    """Rows whose time in `column` is longer ago than `age`; without a time they stay."""
+
+    def find(session: Session, now: datetime, limit: int) -> Ids:
+        sql = f"""SELECT {key} FROM {table} WHERE {column} < :before
+            ORDER BY {column} LIMIT :limit"""
+        rows = session.fetch(sql, {"before": to_ms(now - age), "limit": limit})
+        return [row[0] for row in rows]
+
+    def remove(session: Session, keys: Ids, _limit: int) -> int:
+        return session.execute(f"DELETE FROM {table} WHERE {key} IN :keys", {"keys": keys})
+
+    return CleanupBatch(find, remove)
 
 
 def _past_age_limit(session: Session, now: datetime, limit: int, *, table: str, days: int) -> Found:

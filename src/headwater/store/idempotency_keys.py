@@ -4,16 +4,15 @@ A request reserves its key before it runs. Each of its transactions also marks t
 (`mark_written`), so that after a crash it is known whether the request took effect.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from headwater.errors import RequestRepeated, TooMany
+from headwater.rules.retention import IDEMPOTENCY_KEYS
 from headwater.store.database import Params, Session, Tables, writes_apart
 from headwater.store.row_mapping import from_ms, to_ms
 
-LIFETIME = timedelta(hours=24)
 # after this time a request that has written nothing may be repeated: its process may have died.
 # Longer than a visit to a new source takes
 LEASE = timedelta(minutes=2)
@@ -56,7 +55,7 @@ def _reserve(session: Session, request: KeyedRequest, now: datetime) -> KeyRow |
     """Reserve a key; if an earlier request has it, return that one instead."""
     params: dict[str, Any] = {
         "id": request.id, "user": request.user_id, "fingerprint": request.fingerprint,
-        "attempt": request.attempt, "now": to_ms(now), "expired": to_ms(now - LIFETIME),
+        "attempt": request.attempt, "now": to_ms(now), "expired": to_ms(now - IDEMPOTENCY_KEYS),
         "leased": to_ms(now - LEASE),
     }  # fmt: skip
     sql = """DELETE FROM idempotency_keys WHERE id = :id AND (created_at <= :expired
@@ -96,18 +95,6 @@ def _finish(
         session.execute(f"DELETE FROM idempotency_keys {own} AND NOT has_written", params)
     sql = f"UPDATE idempotency_keys SET has_written = TRUE, response = :response {own}"
     session.execute(sql, params)
-
-
-def expired(session: Session, now: datetime, limit: int) -> Sequence[str]:
-    """The ids of expired keys."""
-    sql = "SELECT id FROM idempotency_keys WHERE created_at <= :before LIMIT :limit"
-    rows = session.fetch(sql, {"before": to_ms(now - LIFETIME), "limit": limit})
-    return [row[0] for row in rows]
-
-
-def delete(session: Session, ids: Sequence[str], _limit: int) -> int:
-    """Delete keys."""
-    return session.execute("DELETE FROM idempotency_keys WHERE id IN :ids", {"ids": ids})
 
 
 class IdempotencyKeys(Tables):

@@ -35,7 +35,6 @@ from headwater.store.row_mapping import (
 from headwater.store.source_activity import times_in
 from headwater.store.storms import all_lasting
 
-CLOSED_DAYS = 90  # closed incidents are kept for so long
 _MOST_SOURCES = 20_000  # with a problem that are read; those that have it for the longest time
 _RECENT_POLLS = 1000  # among which the newest success is searched
 _NAMES = tuple(field.name for field in fields(Incident) if field.name != "source_ids")
@@ -285,19 +284,6 @@ def _open_by_severity(session: Session) -> dict[Severity, int]:
     sql = "SELECT severity, count(*) FROM incidents WHERE closed_at IS NULL GROUP BY severity"
     found: dict[str, int] = dict(session.fetch(sql))
     return {severity: found.get(severity.value, 0) for severity in Severity}
-
-
-def find_expired(session: Session, now: datetime, limit: int) -> list[str]:
-    """Ids of incidents that closed more than 90 days ago."""
-    sql = """SELECT id FROM incidents WHERE closed_at IS NOT NULL AND closed_at < :before
-        ORDER BY closed_at LIMIT :limit"""
-    before = to_ms(now - timedelta(days=CLOSED_DAYS))
-    return [row[0] for row in session.fetch(sql, {"before": before, "limit": limit})]
-
-
-def remove_expired(session: Session, ids: Sequence[str], _limit: int) -> int:
-    """Delete incidents and return their number."""
-    return session.execute("DELETE FROM incidents WHERE id IN :ids", {"ids": ids})
 
 
 class Incidents(Tables):

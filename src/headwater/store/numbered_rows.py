@@ -1,13 +1,15 @@
 """Pages of posts and articles in the order of their numbers, without gaps (V1)."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from headwater.store.content_filter import EVERYTHING, ContentFilter
-from headwater.store.database import Row, Session
+from headwater.store.database import Row, Session, Tables, reads_single
 from headwater.store.keyset_pages import MAX_CHARACTERS, count_within
 from headwater.store.row_mapping import LENGTHS, columns
+from headwater.store.sequence_numbers import horizon
 
 Item = TypeVar("Item")
 
@@ -54,6 +56,36 @@ class NumberRange:
         pair = f"podcast_id, {column}"
         bounds = f"({pair}) > (:podcast, :after) AND ({pair}) <= (:podcast, :until)"
         return f"{bounds} AND {column} IS NOT NULL", pair
+
+
+class NumberedTable(Tables, Generic[Item]):
+    """A table whose rows are numbered as they are stored and as they change."""
+
+    horizon = reads_single(horizon)
+
+    @staticmethod
+    @abstractmethod
+    def numbered(session: Session, wanted: NumberRange, limit: int) -> NumberedPage[Item]:
+        """The first items of a range of numbers, in order."""
+
+    async def after(
+        self,
+        podcast_id: str | None,
+        seq: int,
+        limit: int,
+        *,
+        chosen: ContentFilter = EVERYTHING,
+        column: str = "seq",
+    ) -> NumberedPage[Item]:
+        """Items of a podcast, or of all, stored after a number, oldest first; without gaps (V1)."""
+        wanted = NumberRange(seq, await self.horizon(), podcast_id, column, chosen)
+        return await self.database.read(lambda session: self.numbered(session, wanted, limit))
+
+    async def changed_after(
+        self, podcast_id: str | None, seq: int, limit: int, *, chosen: ContentFilter = EVERYTHING
+    ) -> NumberedPage[Item]:
+        """The same by the number of the last change to a stored item."""
+        return await self.after(podcast_id, seq, limit, chosen=chosen, column="changed_seq")
 
 
 def fetch_numbered(

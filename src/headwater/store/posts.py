@@ -12,11 +12,10 @@ from headwater.rules.admission import Known, NewByDate, hash_prefix, link_key
 from headwater.rules.page_versions import STORED_VERSIONS, PageVersions, has_additions_only
 from headwater.store import filter_changes, podcast_duplicates, stories
 from headwater.store.content_filter import EVERYTHING, SHOWN, ContentFilter
-from headwater.store.database import Database, Row, Session, Tables, chunks, reads
+from headwater.store.database import Database, Row, Session, chunks, reads
 from headwater.store.keyset_pages import MAX_CHARACTERS, KeysetPage, PageBounds, fetch_page
-from headwater.store.numbered_rows import NumberedPage, NumberRange, fetch_numbered
+from headwater.store.numbered_rows import NumberedPage, NumberedTable, NumberRange, fetch_numbered
 from headwater.store.row_mapping import POST_COLUMNS, columns, read_post, row_of_post
-from headwater.store.sequence_numbers import horizon
 
 ROWS_PER_STATEMENT = 2000  # hashes looked up, or posts inserted; a feed may have 100,000 (H1)
 
@@ -192,7 +191,7 @@ def _get(session: Session, podcast_id: str, post_id: str) -> Post:
     return stories.with_also_from(session, [read_post.one(rows[0])])[0]
 
 
-def numbered_posts(session: Session, wanted: NumberRange, limit: int) -> NumberedPage[Post]:
+def _numbered(session: Session, wanted: NumberRange, limit: int) -> NumberedPage[Post]:
     """The first posts of a range of numbers, in order."""
     read = partial(read_posts, session)
     return fetch_numbered(session, "posts", POST_COLUMNS, wanted, limit, read)
@@ -217,9 +216,10 @@ def _counts(session: Session, source_ids: Sequence[str]) -> dict[str, int]:
     return count_by_source(session, "posts", source_ids)
 
 
-class Posts(Tables):
+class Posts(NumberedTable[Post]):
     """The posts table and its tombstones."""
 
+    numbered = staticmethod(_numbered)
     get = reads(_get)
     page = reads(_page)
     counts = reads(_counts)
@@ -243,31 +243,6 @@ class Posts(Tables):
         if not new_by_date.candidates and not new_by_date.late_keys:
             return Known()
         return await self._known((subject, new_by_date))
-
-    async def after(
-        self,
-        podcast_id: str | None,
-        seq: int,
-        limit: int,
-        *,
-        chosen: ContentFilter = EVERYTHING,
-        column: str = "seq",
-    ) -> NumberedPage[Post]:
-        """Posts of a podcast, or of all, stored after a number, oldest first; without gaps (V1)."""
-        until = await self.database.read_single(horizon)
-        wanted = NumberRange(seq, until, podcast_id, column, chosen)
-        return await self.database.read(lambda s: numbered_posts(s, wanted, limit))
-
-    async def changed_after(
-        self,
-        podcast_id: str | None,
-        seq: int,
-        limit: int,
-        *,
-        chosen: ContentFilter = EVERYTHING,
-    ) -> NumberedPage[Post]:
-        """The same by the number of the last change to a stored post."""
-        return await self.after(podcast_id, seq, limit, chosen=chosen, column="changed_seq")
 
     async def count(self, source_id: str | None = None) -> int:
         """The number of posts of a source, or of all."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 
@@ -24,7 +24,6 @@ from headwater.store.api_keys import StoredKey, refuse_retired
 from headwater.store.database import Row, Session, Tables, reads, reads_single, writes, writes_apart
 from headwater.store.row_mapping import RowReader, columns, decoder, encoded, to_ms
 
-DELIVERY_DAYS = 7  # how long messages are kept
 MAX_WEBHOOKS = 50  # of a podcast, and for all podcasts
 _MESSAGES_AT_ONCE = 200  # that are in memory, each with up to 20 kB (H1)
 OWNER = "webhook"  # what secrets are bound to, together with the id of their webhook
@@ -321,20 +320,6 @@ def _restart_waits(session: Session, now: datetime, *, limit: int) -> int:
             JOIN deliveries d ON d.channel_id = c.id AND d.next_attempt_at > :now
             WHERE d.next_attempt_set_at > :now LIMIT :limit)"""
     return session.execute(sql, {"now": to_ms(now), "limit": limit})
-
-
-def find_expired(session: Session, now: datetime, limit: int) -> list[int]:
-    """Numbers of messages past their retention."""
-    sql = (
-        "SELECT number FROM deliveries WHERE created_at < :before ORDER BY created_at LIMIT :limit"
-    )
-    before = to_ms(now - timedelta(days=DELIVERY_DAYS))
-    return [row[0] for row in session.fetch(sql, {"before": before, "limit": limit})]
-
-
-def remove_expired(session: Session, numbers: Sequence[int], _limit: int) -> int:
-    """Delete these messages."""
-    return session.execute("DELETE FROM deliveries WHERE number IN :numbers", {"numbers": numbers})
 
 
 def _not_sealed_with(

@@ -21,7 +21,7 @@ from headwater.operations.articles import (
 from headwater.operations.podcast_views import expiring_soon, pending_posts
 from headwater.operations.search import search_request
 from headwater.rules.admission import article_age
-from headwater.rules.expiry import article_expires_at
+from headwater.rules.retention import article_expires_at
 from headwater.store.article_processing import ProcessedBatch
 from headwater.store.content_filter import ContentFilter
 from headwater.store.keyset_pages import KeysetPage

@@ -24,14 +24,10 @@ _POLL_FIELDS = [(field.alias or name, name) for name, field in PollOut.model_fie
 
 @dataclass(frozen=True, slots=True)
 class EventLimits:
-    """Capacity of the log, and limits of its streams."""
+    """Capacity of the log."""
 
     most_events: int = 10_000
     most_bytes: int = 16_777_216
-    heartbeat_seconds: float = 15
-    token_check_seconds: float = 2  # how often a stream checks that its token is valid (U1)
-    send_seconds: float = 15  # a client that reads nothing for this long is disconnected
-    gather_seconds: float = 0.02  # collect events, so that not every event wakes every stream
 
 
 class LoggedEvent(NamedTuple):

@@ -29,6 +29,16 @@ _json = json.JSONEncoder(separators=(",", ":"), default=timestamp).encode
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Times of a stream."""
+
+    heartbeat_seconds: float = 15
+    token_check_seconds: float = 2  # how often a stream checks that its token is valid (U1)
+    send_seconds: float = 15  # a client that reads nothing for this long is disconnected
+    gather_seconds: float = 0.02  # collect events, so that not every event wakes every stream
+
+
+@dataclass(frozen=True, slots=True)
 class EventFilter:
     """Which events a stream sends; None: any."""
 
@@ -59,6 +69,7 @@ class EventStream(Response):
         wanted: EventFilter,
         last_id: str | None,
         is_authorized: Callable[[], Awaitable[bool]],
+        limits: StreamLimits,
     ) -> None:
         self.status_code = 200
         self.background = None
@@ -67,6 +78,7 @@ class EventStream(Response):
         self._wanted = wanted
         self._last_id = last_id
         self._is_authorized = is_authorized
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream, or respond 429 if the user has too many."""
@@ -103,7 +115,7 @@ class EventStream(Response):
             sending.result()
 
     async def _follow(self, send: Send) -> None:
-        log, clock, limits = self._log, self._log.clock, self._log.limits
+        log, clock, limits = self._log, self._log.clock, self._limits
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         position, missed = log.resume_after(self._last_id)
@@ -130,7 +142,7 @@ class EventStream(Response):
                 await self._wait_for_event(position, timeout)
 
     async def _put(self, send: Send, chunk: bytes) -> None:
-        async with asyncio.timeout(self._log.limits.send_seconds):
+        async with asyncio.timeout(self._limits.send_seconds):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     def _next_chunk(self, position: int) -> tuple[bytes, int]:
@@ -156,7 +168,7 @@ class EventStream(Response):
         with suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0)):
                 await log.new_event.wait()
-                await log.clock.sleep(log.limits.gather_seconds)
+                await log.clock.sleep(self._limits.gather_seconds)
 
 
 def _text(event_id: str, kind: str, data: dict[str, Any]) -> bytes:

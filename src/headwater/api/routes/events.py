@@ -112,7 +112,8 @@ async def follow_events(
     )
     last_id = last_event_id_header or last_event_id
     is_authorized = partial(is_still_let_in, request)
-    return EventStream(request.app.state.event_log, wanted, last_id, is_authorized)
+    state = request.app.state
+    return EventStream(state.event_log, wanted, last_id, is_authorized, state.stream_limits)
 
 
 async def _podcast_id(store: Store, user_id: str | None, name: str) -> str:

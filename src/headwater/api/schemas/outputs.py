@@ -19,7 +19,7 @@ from headwater.model import (
 )
 from headwater.operations.opml_import import ImportOutcome
 from headwater.rules.admission import timestamp
-from headwater.rules.expiry import article_expires_at, post_expires_at
+from headwater.rules.retention import article_expires_at, post_expires_at
 from headwater.rules.text_diff import DiffOp
 from headwater.store.tokens import ListedToken
 

@@ -44,14 +44,19 @@ class NumberedFilters(TypedDict, total=False):
     expiring: bool | None
 
 
-class ListOrder(TypedDict, total=False):
+class Paging(TypedDict, total=False):
+    """From where on a list is read, and how many items."""
+
+    cursor: str | None
+    limit: int | None
+
+
+class ListOrder(Paging, total=False):
     """In which order posts or articles are listed, and how many."""
 
     q: str | None
     stories: bool | None
     changed_after: int | None
-    cursor: str | None
-    limit: int | None
 
 
 class PostFilters(NumberedFilters, ListOrder, total=False):
@@ -127,12 +132,11 @@ class PostOperations(InPodcasts):
         *,
         min_score: float | None = None,
         filtered: Filtered | None = None,
-        cursor: str | None = None,
-        limit: int | None = None,
+        **paging: Unpack[Paging],
     ) -> ApiRequest[Page[Post]]:
         """The posts of a source, the newest first."""
         path = self.in_podcast(podcast, "sources", source_id, "posts")
-        query = given(min_score=min_score, filtered=filtered, cursor=cursor, limit=limit)
+        query = given(min_score=min_score, filtered=filtered, **paging)
         return ApiRequest("GET", path, Page[Post], query)
 
     @operation
@@ -249,12 +253,10 @@ class ArticleOperations(InPodcasts):
         return ApiRequest("POST", path, Undo, body=body, headers=once(idempotency_key))
 
     @listing
-    def batches(
-        self, podcast: str, *, cursor: str | None = None, limit: int | None = None
-    ) -> ApiRequest[Page[ProcessedBatch]]:
+    def batches(self, podcast: str, **paging: Unpack[Paging]) -> ApiRequest[Page[ProcessedBatch]]:
         """The names that articles were marked with, the last used first."""
-        query = given(cursor=cursor, limit=limit)
-        return ApiRequest("GET", self.in_podcast(podcast, "batches"), Page[ProcessedBatch], query)
+        path = self.in_podcast(podcast, "batches")
+        return ApiRequest("GET", path, Page[ProcessedBatch], given(**paging))
 
 
 class SearchOperations(InPodcasts):

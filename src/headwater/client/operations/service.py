@@ -14,7 +14,7 @@ from headwater.client.operation import (
     operation,
     path_of,
 )
-from headwater.client.operations.content import InPodcasts
+from headwater.client.operations.content import InPodcasts, Paging
 from headwater.client.results.choices import TokenScope, WebhookEvent, When
 from headwater.client.results.service import (
     AuditEntry,
@@ -35,13 +35,6 @@ from headwater.client.results.service import (
     Webhook,
     WebhookDelivery,
 )
-
-
-class Paging(TypedDict, total=False):
-    """From where on a list is read."""
-
-    cursor: str | None
-    limit: int | None
 
 
 class WebhookSettings(TypedDict, total=False):

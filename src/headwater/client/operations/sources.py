@@ -14,7 +14,7 @@ from headwater.client.operation import (
     operation,
     path_of,
 )
-from headwater.client.operations.content import InPodcasts
+from headwater.client.operations.content import InPodcasts, Paging
 from headwater.client.results.choices import (
     AggregateBy,
     BatchAction,
@@ -96,11 +96,8 @@ class SourceFilters(TypedDict, total=False):
     q: str | None
 
 
-class SourcePageFilters(SourceFilters, total=False):
+class SourcePageFilters(SourceFilters, Paging, total=False):
     """Which sources are wanted, and from where on."""
-
-    cursor: str | None
-    limit: int | None
 
 
 class SourceSelection(SourceFilters, total=False):
@@ -113,19 +110,17 @@ class PodcastOperations(InPodcasts):
     """Podcasts."""
 
     @listing
-    def podcasts(
-        self, *, cursor: str | None = None, limit: int | None = None
-    ) -> ApiRequest[Page[Podcast]]:
+    def podcasts(self, **paging: Unpack[Paging]) -> ApiRequest[Page[Podcast]]:
         """The podcasts of the user, the oldest first."""
-        path, query = path_of("users", self.user, "podcasts"), given(cursor=cursor, limit=limit)
-        return ApiRequest("GET", path, Page[Podcast], query)
+        path = path_of("users", self.user, "podcasts")
+        return ApiRequest("GET", path, Page[Podcast], given(**paging))
 
     @listing
     def all_podcasts(
-        self, *, user: str | None = None, cursor: str | None = None, limit: int | None = None
+        self, *, user: str | None = None, **paging: Unpack[Paging]
     ) -> ApiRequest[Page[Podcast]]:
         """The podcasts of all users; with a user's token those of that user."""
-        query = given(user=user, cursor=cursor, limit=limit)
+        query = given(user=user, **paging)
         return ApiRequest("GET", path_of("podcasts"), Page[Podcast], query)
 
     @operation
@@ -340,29 +335,19 @@ class PollOperations(InPodcasts):
 
     @listing
     def polls(
-        self,
-        podcast: str,
-        source_id: str,
-        *,
-        cursor: str | None = None,
-        limit: int | None = None,
+        self, podcast: str, source_id: str, **paging: Unpack[Paging]
     ) -> ApiRequest[Page[PollRecord]]:
         """The poll history of a source, the newest first."""
         path = self.in_podcast(podcast, "sources", source_id, "polls")
-        return ApiRequest("GET", path, Page[PollRecord], given(cursor=cursor, limit=limit))
+        return ApiRequest("GET", path, Page[PollRecord], given(**paging))
 
     @listing
     def poll_days(
-        self,
-        podcast: str,
-        source_id: str,
-        *,
-        cursor: str | None = None,
-        limit: int | None = None,
+        self, podcast: str, source_id: str, **paging: Unpack[Paging]
     ) -> ApiRequest[Page[PollDay]]:
         """The polls of a source by day, the newest first."""
         path = self.in_podcast(podcast, "sources", source_id, "poll-days")
-        return ApiRequest("GET", path, Page[PollDay], given(cursor=cursor, limit=limit))
+        return ApiRequest("GET", path, Page[PollDay], given(**paging))
 
     @operation
     def preview_source(

@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import Self
 
 from headwater.clock import SharedClock
-from headwater.engine.cluster.assignment import HAND_OVER_SECONDS, ShardAssignment
 from headwater.engine.cluster.due_queries import DueQueries
 from headwater.engine.cluster.event_relay import RELAY_SECONDS, EventRelay
 from headwater.engine.cluster.leases import Leases
+from headwater.engine.cluster.shard_assignment import HAND_OVER_SECONDS, ShardAssignment
 from headwater.engine.cluster.worker_counters import WorkerCounters
 from headwater.engine.engine import Engine
 from headwater.engine.events import EventKind

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.model import Article
-from headwater.rules.expiry import article_expires_at, post_expires_at
+from headwater.rules.retention import article_expires_at, post_expires_at
 from tests.factories import NOW, a_post
 
 DAY = timedelta(days=1)

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from headwater.engine.cluster.assignment import HAND_OVER_SECONDS, ShardAssignment
 from headwater.engine.cluster.leases import Leases
+from headwater.engine.cluster.shard_assignment import HAND_OVER_SECONDS, ShardAssignment
 from headwater.engine.hosts.gates import GateEntry, Gates
 from headwater.engine.lanes import Lanes
 from headwater.errors import DatabaseUnavailable, MustRestart

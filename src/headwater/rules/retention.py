@@ -1,9 +1,16 @@
-"""When cleanup will delete posts and articles (C1, C2, E5)."""
+"""How long rows are kept, and when cleanup will delete posts and articles (C1, C2, E5).
+
+Periods that users choose are configuration keys and settings of podcasts.
+"""
 
 from datetime import datetime, timedelta
 
 from headwater.model import Article, Post
 
+AUDIT_ENTRIES = timedelta(days=90)  # U9
+CLOSED_INCIDENTS = timedelta(days=90)  # Y1
+MESSAGES = timedelta(days=7)  # of webhooks and channels (V2)
+IDEMPOTENCY_KEYS = timedelta(hours=24)
 EXPIRING = timedelta(days=1)  # items that expire within this time are listed and announced
 
 
