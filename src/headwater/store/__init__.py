@@ -55,7 +55,7 @@ from headwater.store.storms import Storms
 from headwater.store.suggestions import Suggestions
 from headwater.store.tokens import Sessions, Tokens, TokenUses
 from headwater.store.users_and_podcasts import UsersAndPodcasts
-from headwater.store.waiting_work import WaitingWork
+from headwater.store.waiting_work import QUERIES, RESULTS, WaitingWork
 from headwater.store.webhooks import Webhooks
 
 T = TypeVar("T")
@@ -100,18 +100,9 @@ class Store:
         self.audit = AuditLog(database, clock)
         self.database_error: str | None = None  # of the last attempt to record, if it failed
         self.results_waiting = 0  # for an unavailable database (K5)
-        self.waiting = WaitingWork(  # also those of the first attempt
-            clock,
-            lambda: self.database_error,
-            stalled="[Store] results are waiting to be stored",
-            recovered="[Store] results are stored again",
-        )
-        self.queries = WaitingWork(  # of the scheduler: they wait for locks while no result does
-            clock,
-            lambda: self.database_error,
-            stalled="[Store] the scheduler is waiting for the database",
-            recovered="[Store] the database responds to the scheduler again",
-        )
+        # results also of the first attempt
+        self.waiting = WaitingWork(clock, lambda: self.database_error, RESULTS)
+        self.queries = WaitingWork(clock, lambda: self.database_error, QUERIES)
         # called after every commit of results with their number and the seconds it took
         self.on_commit: Callable[[int, float], None] = lambda _results, _seconds: None
         # now: later there may be no file descriptor left to list the migrations (O1)

@@ -9,21 +9,26 @@ from headwater.logs import get_logger
 log = get_logger()
 STALLED_SECONDS = 8.0  # after which waiting work is reported, then after twice this time …
 _CHECK_SECONDS = 2.0  # between checks while work waits
+# the log lines during a stall and at its end; the scheduler's queries wait for locks, too
+RESULTS = ("[Store] results are waiting to be stored", "[Store] results are stored again")
+QUERIES = (
+    "[Store] the scheduler is waiting for the database",
+    "[Store] the database responds to the scheduler again",
+)
 
 
 class WaitingWork:
     """When each result that is not stored yet, or each query, began to wait.
 
-    `stalled` and `recovered` are the texts of its log lines, `error` is that of the last attempt.
+    `texts` are `RESULTS` or `QUERIES`, `error` is that of the last attempt.
     """
 
     def __init__(
-        self, clock: Clock, error: Callable[[], str | None], *, stalled: str, recovered: str
+        self, clock: Clock, error: Callable[[], str | None], texts: tuple[str, str]
     ) -> None:
         self._clock = clock
         self._error = error
-        self._stalled = stalled
-        self._recovered = recovered
+        self._stalled, self._recovered = texts
         self._check: asyncio.TimerHandle | None = None
         self._started: dict[object, float] = {}  # oldest first
         self._next_report_seconds = STALLED_SECONDS
