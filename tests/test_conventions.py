@@ -114,3 +114,29 @@ def test_each_migration_has_a_number_of_its_own(kind: str):
     folder = ROOT / "src" / "headwater" / "store" / "migrations" / kind
     numbers = sorted(int(path.name[:4]) for path in folder.glob("*.sql"))
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def polling_lines(tree: ast.Module) -> Iterator[ast.Call]:
+    """Calls that log a line of the category [Polling] with a constant text."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="log")), args=[ast.Constant(str(text)), *_]
+            ) if text.startswith("[Polling]"):
+                yield node
+
+
+def test_l1_no_line_about_polling_identifies_a_source_by_its_id():
+    found = [
+        (path, line)
+        for path in (ROOT / "src").rglob("*.py")
+        for line in polling_lines(ast.parse(path.read_text()))
+    ]
+    assert len(found) > 5
+    by_id = {"source", "source_id", "id"}  # the masked URL says more
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line.lineno}"
+        for path, line in found
+        if by_id & {one.arg for one in line.keywords}
+    ]
+    assert wrong == []

@@ -387,5 +387,5 @@ async def test_k5_ready_and_metrics_report_how_long_results_wait_in_a_worker(tmp
         _, _, metrics = await get(served.port, "/metrics")
     checks = json.loads(body)["checks"]
     assert status == 503
-    assert checks["results"]["detail"] == "results have waited to be stored for 12 s"
+    assert checks["results"]["detail"] == "results or queries have waited for 12 s"
     assert b"headwater_oldest_result_seconds 12" in metrics

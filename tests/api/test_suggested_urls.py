@@ -5,11 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 from headwater.model import Redirect, Suggestion, SuggestionKind
+from headwater.operations.rate_limits import POLL_SECONDS, VisitLimits
 from headwater.rules.moves import move_suggestion
 from headwater.store import Store
 from tests.api.conftest import DEFAULT, Served
 from tests.api.scripted_hosts import watch
-from tests.store.store_data import a_success
+from tests.store.store_data import StoreClock, a_success
 
 OLD, NEW = "https://example.org/old.xml", "https://example.org/new.xml"
 FOUND = {"url": NEW, "title": "River News", "found_on": "https://example.org/"}
@@ -95,3 +96,26 @@ async def test_y5_a_found_feed_replaces_a_lost_one_and_enables_its_source(served
     assert accepted["lastSeenId"] == before.last_seen_id
     undone = (await served.post(f"{source}/suggestions/{id_}/undo")).json
     assert (undone["url"], undone["enabled"]) == (OLD, True)
+
+
+async def test_y8_suggestions_that_request_polls_are_limited_like_polls(served_by_each: Served):
+    served, clock = served_by_each, StoreClock()
+    served.app.visit_limits = VisitLimits(clock)
+    ann, admin = await served.person("ann"), await served.admin()
+    place = "/api/users/ann/podcasts/ann"
+    source = await watch(served, OLD, place=place, token=ann)
+    id_ = await suggest_move(served, source.rpartition("/")[2])
+    batch = {"action": "poll", "ids": [source.rpartition("/")[2]]}
+    assert (await served.post(f"{place}/sources/batch", batch, token=ann)).status == 200
+    for call, url in (("accept", NEW), ("undo", OLD)):
+        path = f"{source}/suggestions/{id_}/{call}"
+        refused = await served.post(path, token=ann)
+        assert (refused.status, refused.headers["Retry-After"]) == (429, str(POLL_SECONDS)), call
+        assert (await served.get(source, token=ann)).json["url"] != url, "nothing is changed"
+        clock.seconds += POLL_SECONDS
+        assert (await served.post(path, token=ann)).json["url"] == url
+        assert (await served.post(f"{source}/poll", token=ann)).status == 429
+    other = await watch(served, OLD, place=place, token=ann)
+    id_ = await suggest_move(served, other.rpartition("/")[2])
+    for call in ("accept", "accept", "undo"):
+        assert (await served.post(f"{other}/suggestions/{id_}/{call}", token=admin)).status == 200

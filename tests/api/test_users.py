@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from headwater.operations.rate_limits import POLL_SECONDS, VisitLimits
 from tests.api.conftest import Served
+from tests.api.scripted_hosts import watch
+from tests.store.store_data import StoreClock
 
 
 async def test_users_are_created_shown_renamed_and_deleted(served_by_each: Served):
@@ -55,6 +58,33 @@ async def test_u5_a_key_is_stored_and_never_shown(served: Served):
     }
     assert (await served.delete("/api/users/default/api-keys/x")).status == 204
     assert (await served.delete("/api/users/default/api-keys/x")).status == 404
+
+
+async def test_y8_a_key_is_stored_but_requests_polls_only_of_sources_that_may_be_polled(
+    served_by_each: Served,
+):
+    served, clock = served_by_each, StoreClock()
+    served.app.visit_limits = VisitLimits(clock)
+    ann, admin = await served.person("ann"), await served.admin()
+    place, key = "/api/users/ann/podcasts/ann", "/api/users/ann/api-keys/x"
+    polled = await watch(served, "@ann", place=place, token=ann, type="twitter")
+    await watch(served, "@bob", place=place, token=ann, type="twitter")
+    id_ = polled.rpartition("/")[2]
+    batch = {"action": "poll", "ids": [id_]}
+    assert (await served.post(f"{place}/sources/batch", batch, token=ann)).status == 200
+    before = await served.app.store.sources.get(id_)
+
+    requested = []
+    for token, seconds in ((ann, 0), (ann, 0), (ann, POLL_SECONDS), (ann, 0), (admin, 0)):
+        clock.seconds += seconds
+        stored = await served.put(key, {"apiKey": "AAAA-secret"}, token=token)
+        requested.append((stored.status, stored.json["sourcesRequested"]))
+        if len(requested) == 1:
+            after = await served.app.store.sources.get(id_)
+            assert after.requested_at == before.requested_at
+            assert after.generation > before.generation, "a poll with the old key is discarded (D4)"
+    assert requested == [(200, 1), (200, 0), (200, 2), (200, 0), (200, 2)]
+    assert (await served.post(f"{polled}/poll", token=ann)).status == 429
 
 
 async def test_keys_are_paged_like_every_list(served: Served):

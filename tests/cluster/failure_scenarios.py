@@ -448,9 +448,17 @@ async def table_locked(url: str, folder: Path) -> RunResult:
             await asyncio.sleep(20)  # the failure itself
         cluster.failed_at, cluster.shards = time.monotonic(), range(256)
         await cluster.all_stored()
+        logs = [cluster.processes.log(worker) for worker in range(2)]
+        for text in ("is waiting for the database", "responds to the scheduler again"):
+            is_logged = partial(_is_logged, text, logs)
+            await until(is_logged, f"not logged: {text}")
         lost = "SELECT coalesce(sum(leases_lost), 0) FROM workers"
         leases = f"lease {LEASE_SECONDS} s; {await number(cluster.app, lost)} leases lost"
         return await cluster.record(f"locked for 20 s, {leases}; counted from its end")
+
+
+def _is_logged(text: str, logs: Collection[Path]) -> bool:
+    return any(text in log.read_text() for log in logs)
 
 
 async def drained(url: str, folder: Path) -> RunResult:

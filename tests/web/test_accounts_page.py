@@ -7,11 +7,13 @@ from typing import Any
 
 from headwater.api.middleware.authentication import COOKIE
 from headwater.model import Podcast, SourceType, Token
+from headwater.operations.rate_limits import VisitLimits
 from headwater.operations.tokens import token_with
 from headwater.operations.users_and_podcasts import key_of
 from headwater.store.sources import SourceFilter
 from tests.api.conftest import Answer, settings_in
 from tests.api.stored_data import posts_of, source_of
+from tests.store.store_data import StoreClock
 from tests.web.conftest import Visited, visiting
 from tests.web.test_hosts_page import EVIL, words
 from tests.web.test_login_page import cookie_of, log_in
@@ -144,6 +146,16 @@ async def test_u5_an_x_key_can_be_stored_and_is_never_shown(pages_by_each: Visit
     assert "is removed" in await reported(pages, await pages.send(f"{OWN}/key/delete", SURE))
     assert await key_of(app.store, lambda: app.vault, "default", "x") is None
     assert (await pages.send(f"{OWN}/key/delete", SURE)).status == 404
+
+
+async def test_y8_a_key_stored_again_requests_no_poll_too_soon(pages: Visited):
+    pages.app.visit_limits = VisitLimits(StoreClock())
+    ann = await pages.person("ann")
+    await source_of(pages, "ann", type=SourceType.TWITTER, url="@jack", host="x.com")
+    for count in (1, 0):
+        answer = await pages.send(f"{USERS}/ann/key", {"apiKey": "secret"}, token=ann)
+        text = await reported(pages, answer, token=ann)
+        assert f"Waiting sources that are checked now: {count}." in text
 
 
 async def test_u6_an_invalid_key_is_reported_and_not_shown_again(pages: Visited):

@@ -325,6 +325,19 @@ async def test_y8_a_user_polls_a_source_once_in_ten_seconds_by_any_button(pages:
     assert by_script.json["tone"] == "warn"
 
 
+async def test_y8_the_first_poll_of_a_source_added_on_the_dashboard_is_a_manual_one(
+    pages: Visited,
+):
+    pages.app.visit_limits = VisitLimits(StoreClock())
+    ann = await pages.person("ann")
+    add = f"/podcasts/{(await pages.podcast('ann', 'ann')).id}/add/save"
+    form: Fields = {"url": "http://host.invalid/", "type": "rss", "interval": "30"}
+    added = await pages.send(add, form, token=ann)
+    assert added.status == 303
+    path = added.headers["Location"].partition("?")[0]
+    assert (await pages.send(f"{path}/poll", token=ann)).status == 429
+
+
 async def test_y8_previews_searches_and_added_sources_of_a_host_are_limited(pages: Visited):
     pages.app.visit_limits = VisitLimits(StoreClock())
     ann = await pages.person("ann")

@@ -2,10 +2,12 @@
 
 from headwater.demo.demo_web import Reply
 from headwater.model import Suggestion, SuggestionKind
+from headwater.operations.rate_limits import VisitLimits
 from tests.api.scripted_hosts import watch
 from tests.api.stored_data import failed, source_of
 from tests.api.test_suggested_urls import FOUND, NEW, OLD, suggest_feed, suggest_move
 from tests.api.test_watching_pages import Page, noisy_page
+from tests.store.store_data import StoreClock
 from tests.system.conftest import web_of
 from tests.web.conftest import Visited
 from tests.web.test_source_page import page_of, words
@@ -30,6 +32,18 @@ async def test_y4_a_move_is_accepted_and_undone_with_one_click_each(pages_by_eac
     await pages.send(f"{page_of(source)}/suggestions/{id_}/undo")
     assert (await pages.get(source)).json["url"] == OLD
     assert id_ not in await pages.text(page_of(source))
+
+
+async def test_y8_a_suggestion_that_requests_a_poll_too_soon_is_not_accepted(pages: Visited):
+    pages.app.visit_limits = VisitLimits(StoreClock())
+    ann, source = await pages.person("ann"), await source_of(pages, "ann", url=OLD)
+    id_ = await suggest_move(pages, source.id)
+    path = f"/podcasts/{source.podcast_id}/sources/{source.id}/suggestions/{id_}"
+    statuses = [(await pages.send(f"{path}/accept", token=ann)).status]
+    undone = await pages.send(f"{path}/undo", token=ann)
+    assert ([*statuses, undone.status], undone.headers["Retry-After"]) == ([303, 429], "10")
+    assert "A source can be polled manually once in 10 seconds" in words(undone.body.decode())
+    assert (await pages.app.store.sources.get(source.id)).url == NEW
 
 
 async def test_y4_a_dismissed_move_is_not_shown(pages: Visited):

@@ -180,7 +180,7 @@ class Engine(Service):
 
     def _state(self) -> ServiceState:
         """What incidents depend on besides stored data."""
-        waiting = self._store.waiting.oldest_seconds()
+        waiting = self._store.stalled_seconds()
         return ServiceState(outage=self.guard.lasts, waiting_seconds=waiting)
 
     async def _incident_loop(self) -> None:

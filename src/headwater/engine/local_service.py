@@ -190,6 +190,9 @@ class LocalService(Engine):
         await repeat(self._clock, DELIVER_SECONDS, deliverer.run, unexpected)
 
     async def _read_requests(self) -> None:
+        await self._store.queries.watch(self._query_requests())
+
+    async def _query_requests(self) -> None:
         await self.ticker.take_requests()
         for state in await self._store.hosts.announced(self._clock.now() - _ANNOUNCED_FOR):
             self.gates.learn(state)  # P3

@@ -12,14 +12,18 @@ from headwater.errors import NotFound, TooMany, UsageError
 from headwater.model import Source
 from headwater.operations.filters import apply_changed_filters, changes_filters
 from headwater.operations.rate_limits import POLL_SECONDS
-from headwater.operations.sources import edited_as, remove_sources, requests_poll, shown_changes
+from headwater.operations.sources import (
+    Pollable,
+    edited_as,
+    remove_sources,
+    requests_poll,
+    shown_changes,
+)
 from headwater.source_settings import SettingValues
 from headwater.store import Store
 from headwater.store.audit import describe
 from headwater.store.sources import BatchCounts, Position, SourceFilter
 
-# those of some sources that may be polled manually now; None: all of them
-Pollable = Callable[[Sequence[str]], Sequence[str]]
 _PER_TRANSACTION = 250  # other writers wait for a transaction, so it must be short
 
 

@@ -69,7 +69,7 @@ _HELP = {  # in the order of the exposition; the names of counters end in _total
     "on disk.",
     "headwater_results_waiting": "Poll results that wait for a database that cannot be written to.",
     "headwater_oldest_result_seconds": "For how long the oldest poll result has waited to be "
-    "stored; 0: none waits.",
+    "stored, or the scheduler for a query; 0: none waits.",
     "headwater_database_bytes": "Size of the database, without the write-ahead log.",
     "headwater_database_free_bytes": "Unused space of a SQLite file, which `headwater vacuum` "
     "returns.",
@@ -195,7 +195,7 @@ def _current(service: Service, store: Store) -> dict[str, Value | Labelled]:
         "headwater_results_waiting": store.results_waiting
         + sum(one.results_waiting for one in workers),
         "headwater_oldest_result_seconds": max(
-            [store.waiting.oldest_seconds(), *(one.oldest_result_seconds for one in workers)]
+            [store.stalled_seconds(), *(one.oldest_result_seconds for one in workers)]
         ),
         "headwater_info": [({"version": __version__}, 1)],
         "process_start_time_seconds": counted.started_at.timestamp(),

@@ -16,7 +16,7 @@ from headwater.errors import DatabaseReplaced, HeadwaterError
 from headwater.rules.outage_detection import WINDOW_SECONDS
 from headwater.settings import Settings
 from headwater.store import Store
-from headwater.store.waiting_results import STALLED_SECONDS
+from headwater.store.waiting_work import STALLED_SECONDS
 
 if TYPE_CHECKING:  # slow to import, and only workers need it
     from headwater.engine.cluster.worker import ClusterWorker
@@ -167,12 +167,12 @@ async def _database(store: Store) -> Check:
 
 
 def _results(store: Store, service: Service) -> Check:
-    """Poll results that cannot be stored at the moment (K5)."""
+    """Poll results that cannot be stored, or queries of the scheduler without response (K5)."""
     if store.results_waiting:
         return wrong("results", f"results of {store.results_waiting} polls wait for the database")
-    ages = [store.waiting.oldest_seconds(), *(w.oldest_result_seconds for w in service.workers)]
+    ages = [store.stalled_seconds(), *(w.oldest_result_seconds for w in service.workers)]
     if max(ages) >= STALLED_SECONDS:  # the database does not respond
-        detail = f"results have waited to be stored for {max(ages):.0f} s"
+        detail = f"results or queries have waited for {max(ages):.0f} s"
         return wrong("results", detail, cause=store.database_error)
     return fine("results", "none waits for the database")
 

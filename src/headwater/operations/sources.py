@@ -26,6 +26,7 @@ from headwater.store.source_batches import ROWS_PER_BATCH
 from headwater.store.sources import BatchCounts, SourceFilter
 
 CheckPoll = Callable[[Source], None]  # TooMany if a source may not be polled manually now
+Pollable = Callable[[Sequence[str]], Sequence[str]]  # those that may be polled manually now
 
 _MOST_CANDIDATES = 3  # listed if several sources match
 _DELETED_PAGE = 100
@@ -125,16 +126,27 @@ async def edit_source(
     def change(before: Source) -> Source:
         return edited_as(changes, now, matching(if_match, before), allowed=allowed)
 
-    if check_poll is not None:  # not within the transaction, which may run twice
-        before = await store.sources.get(source_id)
-        after = change(before)
-        if requests_poll(before, after):
-            check_poll(after)
+    await check_requested_poll(store, source_id, change, check_poll)
     describe("source.edit", f"source {source_id}", **shown_changes(changes))
     source = await store.sources.edit(source_id, change)
     if changes_filters(changes):
         await apply_changed_filters(store, now)
     return source
+
+
+async def check_requested_poll(
+    store: Store, source_id: str, change: Callable[[Source], Source], check_poll: CheckPoll | None
+) -> None:
+    """Call `check_poll` if a change of a source requests a poll (Y8).
+
+    Before the transaction of the change, which may run twice.
+    """
+    if check_poll is None:
+        return
+    before = await store.sources.get(source_id)
+    after = change(before)
+    if requests_poll(before, after):
+        check_poll(after)
 
 
 def requests_poll(before: Source, after: Source) -> bool:

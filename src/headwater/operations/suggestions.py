@@ -6,7 +6,7 @@ from datetime import datetime
 
 from headwater.errors import UsageError
 from headwater.model import Source, Suggestion, SuggestionKind
-from headwater.operations.sources import edited_as
+from headwater.operations.sources import CheckPoll, check_requested_poll, edited_as
 from headwater.rules.outcome import moved_source, replaced_feed
 from headwater.rules.url_secrets import masked
 from headwater.store import Store
@@ -14,8 +14,18 @@ from headwater.store.audit import describe
 from headwater.watch_settings import WatchSettings
 
 
-async def accept(store: Store, source: Source, suggestion_id: str, now: datetime) -> Source:
-    """Change a source as a suggestion says; if it was accepted before, nothing is changed."""
+async def accept(
+    store: Store,
+    source: Source,
+    suggestion_id: str,
+    now: datetime,
+    *,
+    check_poll: CheckPoll | None = None,
+) -> Source:
+    """Change a source as a suggestion says; if it was accepted before, nothing is changed.
+
+    `check_poll` refuses a change that requests a poll too soon (Y8).
+    """
     suggestion, state = await store.suggestions.get(source.id, suggestion_id)
     if state == "accepted":
         return source
@@ -25,6 +35,7 @@ async def accept(store: Store, source: Source, suggestion_id: str, now: datetime
     def change(before: Source) -> Source:
         return _CHANGES[suggestion.kind](before, suggestion, now)
 
+    await check_requested_poll(store, source.id, change, check_poll)
     _describe("suggestion.accept", source, suggestion)
     accepted = await store.sources.accept_suggestion(source.id, suggestion_id, change, now)
     return source if accepted is None else accepted
@@ -37,8 +48,18 @@ async def dismiss(store: Store, source: Source, suggestion_id: str) -> None:
     await store.suggestions.dismiss(source.id, suggestion_id)
 
 
-async def undo(store: Store, source: Source, suggestion_id: str, now: datetime) -> Source:
-    """Give a source the URL again that it had before a suggestion; that is not made again."""
+async def undo(
+    store: Store,
+    source: Source,
+    suggestion_id: str,
+    now: datetime,
+    *,
+    check_poll: CheckPoll | None = None,
+) -> Source:
+    """Give a source the URL again that it had before a suggestion; that is not made again.
+
+    `check_poll` refuses a change that requests a poll too soon (Y8).
+    """
     suggestion, state = await store.suggestions.get(source.id, suggestion_id)
     previous, is_move = suggestion.previous_url, suggestion.kind is SuggestionKind.MOVE
     if state != "accepted" or previous is None or "url" not in suggestion.detail:
@@ -50,6 +71,7 @@ async def undo(store: Store, source: Source, suggestion_id: str, now: datetime) 
         restored = moved_source if is_move else replaced_feed
         return restored(before, url=previous, now=now)
 
+    await check_requested_poll(store, source.id, change, check_poll)
     _describe("suggestion.undo", source, suggestion)
     return await store.sources.undo_suggestion(source.id, suggestion_id, change)
 

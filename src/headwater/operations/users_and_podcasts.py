@@ -16,7 +16,7 @@ from headwater.operations.filters import (
     changes_filters,
     check_filter,
 )
-from headwater.operations.sources import remove_all_sources
+from headwater.operations.sources import Pollable, remove_all_sources
 from headwater.rules.admission import article_age
 from headwater.rules.policy import Policy
 from headwater.source_settings import SettingValues
@@ -182,9 +182,19 @@ class KeyChange:
 
 
 async def set_key(
-    store: Store, vault: "Vault", user: User, provider: str, secret: str, now: datetime
+    store: Store,
+    vault: "Vault",
+    user: User,
+    provider: str,
+    secret: str,
+    now: datetime,
+    *,
+    pollable: Pollable | None = None,
 ) -> KeyChange:
-    """Encrypt and store a user's API key; sources that waited for it are requested (S9, U5)."""
+    """Encrypt and store a user's API key; sources that waited for it are requested (S9, U5).
+
+    Only `pollable` ones are; the others are polled when they are due (Y8).
+    """
     if provider not in PROVIDERS:
         known = ", ".join(PROVIDERS)
         raise UsageError(f"there is no provider {provider!r}; known: {known}", field="provider")
@@ -192,11 +202,16 @@ async def set_key(
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise UsageError("an API key is one word of visible ASCII characters", field="apiKey")
 
+    skipped = set[str]()
+    if pollable is not None:
+        waiting = await store.api_keys.waiting_sources(user.id, provider)
+        skipped = set(waiting).difference(pollable(waiting))
     describe("key.set", f"user {user.id}", provider=provider)
 
     async def stored() -> KeyChange:
         sealed = vault.seal(secret, user_id=user.id, provider=provider)
-        return KeyChange(provider, await store.api_keys.set(user.id, provider, sealed, now))
+        count = await store.api_keys.set(user.id, provider, sealed, now, skipped)
+        return KeyChange(provider, count)
 
     try:
         return await stored()

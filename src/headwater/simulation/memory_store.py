@@ -1,7 +1,7 @@
 """MemoryStore: an in-memory `Store`, as far as the engine uses it; a test compares the two."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,12 +37,16 @@ class MemoryStore:
         self.storms = MemoryStorms(self.sources, checks.storm_began, checks.storm_ended)
         self.incidents = MemoryIncidents(self.sources, self.storms, checks.incidents_changed)
         self.audit = NoChangesByPeople()
-        self.waiting = NothingWaits()
+        self.queries = NothingWaits()
         self.articles = MemoryArticles()
         self.webhooks = MemoryWebhooks()
         self.database_error: str | None = None
         self.commit_seconds: Callable[[], float] | None = None  # how long storing takes
         self._storing: dict[asyncio.Task[Any], None] = {}
+
+    def stalled_seconds(self) -> float:
+        """Return 0: nothing waits."""
+        return 0.0
 
     async def check(self) -> None:
         """Do nothing: memory is never corrupt."""
@@ -157,11 +161,11 @@ class NoChangesByPeople:
 
 
 class NothingWaits:
-    """Results that wait to be stored: none for long."""
+    """Queries of the scheduler: none waits for long."""
 
-    def oldest_seconds(self) -> float:
-        """Return 0."""
-        return 0.0
+    async def watch(self, work: Awaitable[None]) -> None:
+        """Do the work."""
+        await work
 
 
 class MemoryArticles:

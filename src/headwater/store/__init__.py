@@ -55,7 +55,7 @@ from headwater.store.storms import Storms
 from headwater.store.suggestions import Suggestions
 from headwater.store.tokens import Sessions, Tokens, TokenUses
 from headwater.store.users_and_podcasts import UsersAndPodcasts
-from headwater.store.waiting_results import WaitingResults
+from headwater.store.waiting_work import QUERIES, RESULTS, WaitingWork
 from headwater.store.webhooks import Webhooks
 
 T = TypeVar("T")
@@ -100,9 +100,9 @@ class Store:
         self.audit = AuditLog(database, clock)
         self.database_error: str | None = None  # of the last attempt to record, if it failed
         self.results_waiting = 0  # for an unavailable database (K5)
-        self.waiting = WaitingResults(
-            clock, lambda: self.database_error
-        )  # also those of the first attempt
+        # results also of the first attempt
+        self.waiting = WaitingWork(clock, lambda: self.database_error, RESULTS)
+        self.queries = WaitingWork(clock, lambda: self.database_error, QUERIES)
         # called after every commit of results with their number and the seconds it took
         self.on_commit: Callable[[int, float], None] = lambda _results, _seconds: None
         # now: later there may be no file descriptor left to list the migrations (O1)
@@ -185,21 +185,21 @@ class Store:
         write = self._record_large if is_large else self._record
         stored = await self._retried(lambda: write(outcome))
         self.database_error = None
-        self.waiting.stored()
+        self.waiting.done()
         return stored
 
     async def record_page(self, result: PageResult) -> bool:
         """Store the result of a page visit, retried like `record`; False: it was too late (T4)."""
         stored = await self._retried(lambda: self._record_pages(result))
         self.database_error = None
-        self.waiting.stored()
+        self.waiting.done()
         return stored
 
     async def record_search(self, result: SearchResult) -> bool:
         """Store a step of a search for a lost feed in the same way (Y5)."""
         stored = await self._retried(lambda: self._record_searches(result))
         self.database_error = None
-        self.waiting.stored()
+        self.waiting.done()
         return stored
 
     async def add_source(
@@ -231,6 +231,10 @@ class Store:
             self._record, self._record_large, self._record_pages, self._record_searches
         )  # fmt: skip
         await asyncio.gather(*(batcher.flush(seconds) for batcher in batchers))
+
+    def stalled_seconds(self) -> float:
+        """How long the oldest result or query of the scheduler has waited for the database (K5)."""
+        return max(self.waiting.oldest_seconds(), self.queries.oldest_seconds())
 
     async def newest_at(self) -> datetime | None:
         """When the newest poll began, else when the newest post was stored; None without both."""

@@ -6,11 +6,15 @@ from datetime import datetime
 
 from headwater.errors import KeyRetired, NotFound
 from headwater.model import SealedSecret
-from headwater.store.database import Session, Tables, writes
+from headwater.store.database import Session, Tables, reads, writes
 from headwater.store.key_values import get_value, set_value
 from headwater.store.row_mapping import to_ms
 
 RETIRED_KEYS = "retired_master_keys"  # key-value entry: master keys that no longer encrypt
+
+# X sources that fail or have never succeeded, of a user; none for other providers (S9)
+_WAITING = """enabled AND type = 'twitter' AND (consecutive_failures > 0 OR NOT first_poll_done)
+    AND podcast_id IN (SELECT id FROM podcasts WHERE user_id = :user_id) AND :provider = 'x'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +26,23 @@ class StoredKey:
     sealed: SealedSecret
 
 
-def _set(session: Session, user_id: str, provider: str, sealed: SealedSecret, now: datetime) -> int:
+def _waiting_sources(session: Session, user_id: str, provider: str) -> Sequence[str]:
+    """The sources that a user's new key for a provider makes due."""
+    params = {"user_id": user_id, "provider": provider}
+    return [row[0] for row in session.fetch(f"SELECT id FROM sources WHERE {_WAITING}", params)]
+
+
+def _set(
+    session: Session,
+    user_id: str,
+    provider: str,
+    sealed: SealedSecret,
+    now: datetime,
+    skipped: Collection[str] = (),
+) -> int:
     """Insert or replace a user's key; return how many sources become due by this.
 
-    These are X sources that fail or have never succeeded (S9).
+    These are the waiting ones except `skipped`.
     """
     row = {"user_id": user_id, "provider": provider, "created_at": to_ms(now)} | asdict(sealed)
     replace = """ON CONFLICT (user_id, provider) DO UPDATE SET key_id = excluded.key_id,
@@ -33,13 +50,10 @@ def _set(session: Session, user_id: str, provider: str, sealed: SealedSecret, no
         created_at = excluded.created_at"""
     session.insert_rows("api_keys", [row], replace)
     refuse_retired(session, sealed)
-    if provider != "x":
-        return 0
     # a poll in progress uses no key or the old one: its result must not be recorded (D4)
-    sql = """UPDATE sources SET requested_at = :created_at, generation = generation + 1
-        WHERE enabled AND type = 'twitter' AND (consecutive_failures > 0 OR NOT first_poll_done)
-        AND podcast_id IN (SELECT id FROM podcasts WHERE user_id = :user_id)"""
-    return session.execute(sql, row)
+    session.execute(f"UPDATE sources SET generation = generation + 1 WHERE {_WAITING}", row)
+    sql = f"UPDATE sources SET requested_at = :created_at WHERE {_WAITING} AND NOT (id IN :skipped)"
+    return session.execute(sql, row | {"skipped": list(skipped)})
 
 
 def refuse_retired(session: Session, sealed: SealedSecret) -> None:
@@ -84,6 +98,7 @@ class ApiKeys(Tables):
     """The api_keys table."""
 
     set = writes(_set)
+    waiting_sources = reads(_waiting_sources)
     retire = writes(_retire)
     reseal = writes(_reseal)
 

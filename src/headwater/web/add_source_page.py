@@ -149,6 +149,7 @@ async def save(page: PodcastPage) -> Response:
         notice = "source-read"
         await page.service.publish(added.subject, added.outcome)
     else:
+        app.visit_limits.pollable(page.caller_id, [added.source.id])  # its first manual poll (Y8)
         with suppress(Stopping):  # the poll is requested: the next start runs it
             await page.service.poll_now(added.source.id, wait_seconds=0)
     return done(f"/podcasts/{page.podcast.id}/sources/{added.source.id}", notice)

@@ -107,7 +107,9 @@ async def poll(page: PodcastPage, source: PageSource) -> Response:
 @routes.post("/suggestions/{n}/accept")
 async def accept_suggestion(page: PodcastPage, source: PageSource, n: str) -> Response:
     """Change the settings as a suggestion says (W6, Y4, Y5)."""
-    await suggestions.accept(page.store, source, n, page.app.clock.now())
+    check_poll = page.app.visit_limits.check_poll_for(page.caller_id)
+    now = page.app.clock.now()
+    await suggestions.accept(page.store, source, n, now, check_poll=check_poll)
     return done(_page_url(source), "suggestion-accepted")
 
 
@@ -121,7 +123,9 @@ async def dismiss_suggestion(page: PodcastPage, source: PageSource, n: str) -> R
 @routes.post("/suggestions/{n}/undo")
 async def undo_suggestion(page: PodcastPage, source: PageSource, n: str) -> Response:
     """Restore the address that an accepted suggestion changed (Y4)."""
-    await suggestions.undo(page.store, source, n, page.app.clock.now())
+    check_poll = page.app.visit_limits.check_poll_for(page.caller_id)
+    now = page.app.clock.now()
+    await suggestions.undo(page.store, source, n, now, check_poll=check_poll)
     return done(_page_url(source), "suggestion-undone")
 
 

@@ -220,28 +220,44 @@ async def change_source(
     "/{s}/suggestions/{n}/accept", responses=WITH_ETAG, dependencies=[Depends(refuse_body)]
 )
 async def accept_suggestion(
-    app: CurrentApp, podcast: OwnPodcast, source: OwnSource, n: SuggestionId, response: Response
+    app: CurrentApp,
+    caller: CurrentCaller,
+    podcast: OwnPodcast,
+    source: OwnSource,
+    n: SuggestionId,
+    response: Response,
 ) -> SourceOut:
     """Change the settings of a source as one of its `suggestions` says.
 
     `ignore` adds its lines to `watch.ignore`, `move` and `feed` replace the `url`; each requests a
     poll. If failures disabled the source, `move` and `feed` enable it. A suggestion that was
     accepted before changes nothing. If it was dismissed, or the settings have no room for it, the
-    response is 422.
+    response is 422. With a user's token it is 429 if the source was polled manually in the last
+    10 s.
     """
-    accepted = await suggestions.accept(app.store, source, n, app.clock.now())
+    check_poll = app.visit_limits.check_poll_for(caller.user_id)
+    now = app.clock.now()
+    accepted = await suggestions.accept(app.store, source, n, now, check_poll=check_poll)
     return await _shown(app, podcast, accepted, response)
 
 
 @routes.post("/{s}/suggestions/{n}/undo", responses=WITH_ETAG, dependencies=[Depends(refuse_body)])
 async def undo_suggestion(
-    app: CurrentApp, podcast: OwnPodcast, source: OwnSource, n: SuggestionId, response: Response
+    app: CurrentApp,
+    caller: CurrentCaller,
+    podcast: OwnPodcast,
+    source: OwnSource,
+    n: SuggestionId,
+    response: Response,
 ) -> SourceOut:
     """Give a source the `url` again that it had before a suggestion was accepted.
 
-    The suggestion is dismissed. 422 if it was not accepted, or the `url` was changed since.
+    The suggestion is dismissed, and a poll is requested. 422 if it was not accepted, or the `url`
+    was changed since. With a user's token 429 if the source was polled manually in the last 10 s.
     """
-    undone = await suggestions.undo(app.store, source, n, app.clock.now())
+    check_poll = app.visit_limits.check_poll_for(caller.user_id)
+    now = app.clock.now()
+    undone = await suggestions.undo(app.store, source, n, now, check_poll=check_poll)
     return await _shown(app, podcast, undone, response)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
-from headwater.api.dependencies import CurrentApp, OwnUser, Page, path_parameter
+from headwater.api.dependencies import CurrentApp, CurrentCaller, OwnUser, Page, path_parameter
 from headwater.api.middleware.authentication import caller_of, need_admin
 from headwater.api.openapi import body_example, created, documented_router
 from headwater.api.schemas.inputs import ApiKeyIn, UserIn
@@ -79,13 +79,19 @@ async def list_keys(app: CurrentApp, user: OwnUser, page: Page) -> ListPage[KeyO
 @routes.put("/{u}/api-keys/{provider}")
 async def put_key(
     app: CurrentApp,
+    caller: CurrentCaller,
     user: OwnUser,
     provider: Provider,
     body: Annotated[ApiKeyIn, body_example({"apiKey": "AAAA-your-key"})],
 ) -> KeyOut:
-    """Store or replace a key, encrypted; sources that lacked it become due."""
-    now = app.clock.now()
-    return KeyOut.of(await set_key(app.store, app.vault, user, provider, body.api_key, now))
+    """Store or replace a key, encrypted; sources that lacked it become due.
+
+    With a user's token, not those that were polled manually in the last 10 s.
+    """
+    now, key = app.clock.now(), body.api_key
+    pollable = app.visit_limits.pollable_for(caller.user_id)
+    stored = await set_key(app.store, app.vault, user, provider, key, now, pollable=pollable)
+    return KeyOut.of(stored)
 
 
 @routes.delete("/{u}/api-keys/{provider}", status_code=204)

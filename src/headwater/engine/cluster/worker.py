@@ -185,8 +185,8 @@ class ClusterWorker(Engine):
 
     async def _request_loop(self) -> None:
         unexpected = "[Cluster] requests could not be read; trying again"
-        queue = self._queries.queue_requested
-        await repeat(self._clock, _REQUEST_SECONDS, lambda: queue(self.ticker), unexpected)
+        queue, watch = self._queries.queue_requested, self._store.queries.watch
+        await repeat(self._clock, _REQUEST_SECONDS, lambda: watch(queue(self.ticker)), unexpected)
 
     async def _balance(self) -> None:
         since = self._beats_since

@@ -58,7 +58,7 @@ class WorkerCounters:
             waiting=lanes.waiting(),
             in_flight=len(lanes.in_flight()),
             results_waiting=store.results_waiting,
-            oldest_result_seconds=round(store.waiting.oldest_seconds(), 3),
+            oldest_result_seconds=round(store.stalled_seconds(), 3),
         )
 
     @property

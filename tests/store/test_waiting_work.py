@@ -1,4 +1,4 @@
-"""Results that wait to be stored are logged at growing intervals (K5)."""
+"""Results and queries that wait for the database are logged at growing intervals (K5)."""
 
 import asyncio
 import io
@@ -71,6 +71,35 @@ async def test_k5_a_write_without_an_answer_is_logged_too(
     assert reports(lines) == [
         'results are waiting to be stored count=1 seconds=11 error="the database does not respond"',
         "results are stored again after=11",
+    ]
+
+
+@pytest.mark.postgres
+async def test_k5_a_query_of_the_scheduler_without_an_answer_is_logged_too(
+    new_postgres: Callable[[], str], clock: StoreClock, lines: io.StringIO
+):
+    logs.configure(stream=lines)
+    url = new_postgres()
+    async with Store(open_database(url), clock) as store:
+        source = await stored(store)
+
+        async def query() -> None:
+            assert (await store.sources.get(source.id)).id == source.id
+
+        with psycopg.connect(url) as other:
+            other.execute("LOCK TABLE sources IN ACCESS EXCLUSIVE MODE")
+            querying = asyncio.create_task(store.queries.watch(query()))
+            while not len(store.queries):
+                await asyncio.sleep(0)
+            clock.seconds += 11
+            store.queries.report()
+            assert (store.stalled_seconds(), store.waiting.oldest_seconds()) == (11, 0)
+            other.rollback()
+        await querying
+        assert store.stalled_seconds() == 0
+    assert [line.partition(" error=")[0] for line in reports(lines)] == [
+        "the scheduler is waiting for the database count=1 seconds=11",
+        "the database responds to the scheduler again after=11",
     ]
 
 
