@@ -205,6 +205,36 @@ async def test_b3_articles_are_found_and_limited_to_processed_ones(store: Store,
     assert len(posts) == 1
 
 
+async def test_b1_a_prefix_finds_its_words_however_many_there_are(store: Store, clock: StoreClock):
+    many = [" ".join(f"flood{n}" for n in range(first, first + 1500)) for first in (10000, 20000)]
+    bodies = [*many, "flood", "floo", "flooring", "nothing"]
+    there = await store_posts(store, [{"source": 0, "title": "", "body": b} for b in bodies])
+    ids = [post.id for _, post in there]
+    await Followers(store, clock, all_followers()).catch_up()
+
+    async def found(text: str) -> list[int]:
+        return sorted(map(ids.index, await found_ids(store, parse_query(text))))
+
+    assert await found("flood*") == [0, 1, 2]  # more words than are looked up one by one
+    assert await found("flood1*") == [0]
+    assert await found("floo*") == [0, 1, 2, 3, 4]
+    assert await found("floor*") == [4]
+    assert await found("floor* OR flood2*") == [1, 4]
+    assert await found("-floo*") == [5]
+
+
+async def test_b3_an_upgrade_finds_prefixes_of_what_was_indexed_before(
+    store: Store, clock: StoreClock
+):
+    there = await store_posts(store, [{"source": 0, "title": "", "body": "flooring"}])
+    await Followers(store, clock, all_followers()).catch_up()
+    if not store.database.takes_workers:  # PostgreSQL needs no list of words
+        await store.database.execute("DROP TABLE search_words")
+    await store.database.execute("DELETE FROM schema_version WHERE version >= 37")
+    await store.prepare()
+    assert await found_ids(store, parse_query("floor*")) == [there[0][1].id]
+
+
 async def test_b3_what_is_deleted_leaves_the_index(store: Store, clock: StoreClock):
     fields = [{"source": n % 3, "title": "river", "body": "water"} for n in range(7)]
     there = await store_posts(store, fields)

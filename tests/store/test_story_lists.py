@@ -15,7 +15,7 @@ from headwater.query.parser import parse_query
 from headwater.rules.digest import articles_from
 from headwater.rules.policy import Policy
 from headwater.store import Session, Store
-from headwater.store.content_filter import ContentFilter, Filtered
+from headwater.store.content_filter import EVERYTHING, ContentFilter, Filtered
 from headwater.store.search import SearchRequest
 from headwater.store.search_followers import search_follower
 from tests.factories import a_post
@@ -28,11 +28,14 @@ ONCE = ContentFilter(story_once=True)
 
 
 def representatives(found: Sequence[Post]) -> set[str]:
-    """Of these posts those with the fullest text of their story, then the earliest (I2)."""
+    """Of these posts those with the fullest text of their story, then the earliest (I2).
 
-    def order(post: Post) -> tuple[int, float, int]:
+    Posts that no filter hides come first (B2).
+    """
+
+    def order(post: Post) -> tuple[bool, int, float, int]:
         at = post.published_at or post.created_at
-        return len(post.body), -at.timestamp(), -(post.seq or 0)
+        return post.filtered_by is None, len(post.body), -at.timestamp(), -(post.seq or 0)
 
     best: dict[str, Post] = {}
     for post in sorted(found, key=order):
@@ -48,6 +51,8 @@ def representatives(found: Sequence[Post]) -> set[str]:
 @given(
     given_posts=st.lists(posts(), min_size=2, max_size=9),
     stories=st.lists(st.sampled_from([None, "one", "two"]), min_size=9, max_size=9),
+    hidden=st.lists(st.booleans(), min_size=9, max_size=9),
+    filtered=st.sampled_from(Filtered),
     queries=st.lists(QUERIES, min_size=2, max_size=4),
     source=st.integers(0, len(SOURCES) - 1) | st.none(),
     since=TIMES,
@@ -58,6 +63,8 @@ async def test_i2_a_story_is_represented_by_one_of_the_posts_that_a_list_or_sear
     clock: StoreClock,
     given_posts: Sequence[dict[str, Any]],
     stories: Sequence[str | None],
+    hidden: Sequence[bool],
+    filtered: Filtered,
     queries: Sequence[str],
     source: int | None,
     since: datetime | None,
@@ -66,11 +73,14 @@ async def test_i2_a_story_is_represented_by_one_of_the_posts_that_a_list_or_sear
     there = await store_posts(store, [{**one, "page_text": None} for one in given_posts])
     story_of = {post.id: story for (_, post), story in zip(there, stories, strict=False)}
     await store.database.write(partial(set_stories, story_of=story_of))
+    blocked = [post.id for (_, post), is_hidden in zip(there, hidden, strict=False) if is_hidden]
+    sql = "UPDATE posts SET filtered_by = 'source.block' WHERE id IN :ids"
+    await store.database.execute(sql, {"ids": blocked})
     await Followers(store, clock, all_followers()).catch_up()
     source_id = None if source is None else there[source % len(there)][0].id
-    chosen = ContentFilter(source_id=source_id, since=since, until=until)
+    chosen = ContentFilter(source_id=source_id, since=since, until=until, filtered=filtered)
     once = replace(chosen, story_once=True)
-    listed = await newest_posts(store, podcast_id="default", limit=100)
+    listed = await newest_posts(store, podcast_id="default", chosen=EVERYTHING, limit=100)
     by_id = {post.id: post for post in listed}
     assert await ids_in_list(store, once) == representatives(
         [by_id[id_] for id_ in await ids_in_list(store, chosen)]
@@ -122,12 +132,16 @@ async def test_i2_a_score_and_a_processed_article_limit_who_represents_a_story(s
     assert await ids_in_list(store, replace(ONCE, processed=True)) == {full}
 
 
-async def test_b2_hidden_posts_are_each_listed_with_their_story(store: Store):
+async def test_i2_a_hidden_post_represents_a_story_only_where_no_other_does(store: Store):
     short, full = await two_copies(store)
     sql = "UPDATE posts SET filtered_by = 'source.block' WHERE id = :id"
+    await store.database.execute(sql, {"id": full})
+    both, hidden = replace(ONCE, filtered=Filtered.ANY), replace(ONCE, filtered=Filtered.ONLY)
+    assert await ids_in_list(store, both) == {short}
+    assert await ids_in_list(store, hidden) == {full}
+    assert await ids_in_list(store, ONCE) == {short}
     await store.database.execute(sql, {"id": short})
-    assert await ids_in_list(store, replace(ONCE, filtered=Filtered.ONLY)) == {short}
-    assert await ids_in_list(store, ONCE) == {full}
+    assert await ids_in_list(store, both) == await ids_in_list(store, hidden) == {full}
 
 
 async def test_i2_an_article_that_a_search_finds_represents_its_story(store: Store):

@@ -36,6 +36,7 @@ _CHANCE_WORDS = 4
 # Chinese and Japanese have no spaces between words: each character is one.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_ASCII_WORD = re.compile("[a-z0-9]+")  # twice as fast
 _TRACKING_PREFIXES = ("utm_", "at_", "mc_", "mtm_", "pk_", "piwik_", "hsa_", "_hs", "oly_")
 _TRACKING = frozenset({
     "fbclid", "gclid", "dclid", "msclkid", "yclid", "twclid", "igshid", "igsh", "ref", "ref_src",
@@ -202,6 +203,8 @@ def _begins_alike(covered: bytes) -> bool:
 
 def _has_words_of_its_own(covered: bytes) -> bool:
     """Whether a part of a text is news of its own, between an introduction and a footer."""
+    if len(covered) - sum(covered) < _OWN_WORDS - _CHANCE_WORDS:
+        return False  # too few words are not in common
     sums = list(accumulate(covered, initial=0))
     in_common = map(sub, sums[_OWN_WORDS:], sums)  # of each run of so many words
     return min(in_common, default=_OWN_WORDS) <= _CHANCE_WORDS
@@ -220,6 +223,8 @@ def _covered(words: int, found: bytes) -> bytes:
 
 
 def _words(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
     return _WORD.findall(text.casefold())
 
 

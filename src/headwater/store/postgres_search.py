@@ -3,7 +3,8 @@
 Its planner does not know how frequent a word is, and chooses the wrong one of two ways: reading
 entries from the newest on until enough match, which is fast for common words, or reading all
 entries with these words from the index, which is fast for rare ones. So the newest entries are read
-first. If too few of them match, they show which way is faster.
+first. If too few of them match, the index finds the others: in a range of numbers that is likely to
+have enough of them, then in larger ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,12 @@ from headwater.store import sequence_numbers
 from headwater.store.database import Session
 
 _WINDOW = 1000  # entries that are read first
-_READ_COST = 1.5  # of an entry, compared with one that the index finds
-_GROWTH = 2  # how many more entries are read than are likely to be enough
+_MARGIN = 1.2  # how many more entries are searched than are likely to be enough
+_MAX_GROWTH = 50  # from what was searched to what is searched next
+# Sequential scans are chosen where estimates are wrong, and comparing lexemes costs far more than
+# comparing numbers.
+_PLANNING = """SELECT set_config('enable_seqscan', 'off', TRUE),
+    set_config('cpu_operator_cost', '0.1', TRUE)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,15 @@ class NewestFirst:
             end = self._end_of_window(session, below, window)
             if end is None:
                 break
-            needed = window * self.limit / max(len(found), 0.5)
-            if self._is_index_faster(session, below, window, end, needed):
-                return found + self._by_index(session, end, self.limit - len(found))
-            below, window = end, round(min(needed * _GROWTH, end))
+            if self.lexemes is not None:
+                return self._by_index(session, found, end, below - end)
+            below, window = end, self._likely(window, len(found))
         return found
+
+    def _likely(self, searched: int, found: int) -> int:
+        """Among how many further entries the missing results are likely to be."""
+        growth = _MARGIN * (self.limit - found) / max(found, 0.5)
+        return round(searched * min(growth, _MAX_GROWTH)) + 1
 
     def _in_window(self, session: Session, below: int, window: int, limit: int) -> list[int]:
         """The first results among the entries below a number."""
@@ -68,26 +77,23 @@ class NewestFirst:
         rows = session.fetch_unprepared(sql, {**self.params, **given})
         return int(rows[0][0]) if rows else None
 
-    def _is_index_faster(
-        self, session: Session, below: int, window: int, end: int, needed: float
-    ) -> bool:
-        """Whether the index has fewer entries with these words than would have to be read."""
-        if self.lexemes is None:
-            return False
-        sql = f"SELECT count(*) FROM {self._window()} WHERE {self.lexemes}"
-        given = {"below": below, "window": min(window, _WINDOW)}
-        matching = int(session.fetch_unprepared(sql, {**self.params, **given})[0][0])
-        in_index = matching / min(window, _WINDOW) * end
-        return in_index < min(needed, end) * _READ_COST
+    def _by_index(self, session: Session, found: list[int], below: int, searched: int) -> list[int]:
+        """Add the first results below a number, by way of the index, range by range."""
+        session.fetch(_PLANNING)
+        while below > 1 and len(found) < self.limit:
+            first = max(below - self._likely(searched, len(found)), 1)
+            found += self._in_range(session, first, below, self.limit - len(found))
+            below, searched = first, searched + below - first
+        return found
 
-    def _by_index(self, session: Session, below: int, limit: int) -> list[int]:
-        """The results below a number, by way of the index."""
-        session.execute("SET LOCAL enable_seqscan = off")  # chosen where estimates are wrong
+    def _in_range(self, session: Session, first: int, below: int, limit: int) -> list[int]:
+        """The first results in a range of numbers; OFFSET: the planner must not join it all."""
         sql = f"""WITH found AS MATERIALIZED (SELECT d.number FROM search_documents d
-                WHERE {self.scope} AND {self.lexemes} AND d.number < :below)
-            SELECT d.number FROM (SELECT number FROM found ORDER BY number DESC) AS f
-                JOIN search_documents d ON d.number = f.number
+                WHERE {self.scope} AND {self.lexemes} AND d.number >= :first AND d.number < :below)
+            SELECT f.number FROM (SELECT number FROM found ORDER BY number DESC) AS f
+            WHERE EXISTS (SELECT 1 FROM search_documents d
                 JOIN {self.table} ON {self.table}.seq = d.number
-            WHERE {" AND ".join(self.others) or "TRUE"} ORDER BY f.number DESC LIMIT :limit"""
-        given = {"below": below, "limit": limit}
+                WHERE d.number = f.number AND {" AND ".join(self.others) or "TRUE"} OFFSET 0)
+            ORDER BY f.number DESC LIMIT :limit"""
+        given = {"first": first, "below": below, "limit": limit}
         return [row[0] for row in session.fetch_unprepared(sql, {**self.params, **given})]

@@ -39,6 +39,7 @@ from headwater.store.search_index import (
     labels_within,
     scope_label,
     source_label,
+    words_with_prefix,
 )
 from headwater.store.search_sql import (
     LabelTerm,
@@ -47,6 +48,7 @@ from headwater.store.search_sql import (
     PostgresTranslation,
     SqliteTranslation,
     Translation,
+    is_word_prefix,
 )
 from headwater.store.stories import OTHER
 
@@ -54,6 +56,7 @@ Item = TypeVar("Item")
 Position = tuple[int, int]  # the rank and the number of a result
 SEARCH_SECONDS = 2.0
 _AT_ONCE = 2  # searches; other reads have the remaining threads
+_MAX_PREFIX_WORDS = 2000  # of all prefixes of a query
 _read_source = row_reader(SearchableSource, "sources")
 
 
@@ -168,7 +171,7 @@ def _numbers(
     labels = _labels(session, kind, request)
     scope, sources = scope_label(kind, request.podcast_id), _sources(session, request)
     translation: Translation = (
-        SqliteTranslation(kind, kind, "f", scope, sources)
+        SqliteTranslation(kind, kind, "f", scope, sources, _prefixes(session, request.query))
         if session.kind == "sqlite"
         else PostgresTranslation(kind, kind, "d", scope, sources)
     )
@@ -234,6 +237,19 @@ def _required_times(query: Query) -> list[TimeTerm]:
     if isinstance(query, AllOf):
         return [term for part in query.parts for term in _required_times(part)]
     return [query] if isinstance(query, TimeTerm) else []
+
+
+def _prefixes(session: Session, query: Query) -> dict[str, Sequence[str]]:
+    """The words with each prefix of a query; none for prefixes that too many words have."""
+    found: dict[str, Sequence[str]] = {}
+    left = _MAX_PREFIX_WORDS
+    for term in terms_of(query):
+        if isinstance(term, TextTerm) and is_word_prefix(term):
+            words = words_with_prefix(session, term.tokens[0], left)
+            if len(words) <= left:
+                found[term.tokens[0]] = words
+                left -= len(words)
+    return found
 
 
 def _sources(session: Session, request: SearchRequest) -> Sequence[SearchableSource]:

@@ -5,7 +5,7 @@ conditions on columns. Parts of a query that the index has become one expression
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -93,6 +93,7 @@ class Translation(ABC):
     entry: str  # the name of its entry of the index
     scope: str  # the label of the podcast's posts or articles
     sources: Sequence[SearchableSource]  # of the podcast, if the query asks for them
+    prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # their words, if known
     params: dict[str, object] = field(default_factory=dict)
 
     def conditions(self, query: Query, labels: Sequence[Part] = ()) -> SearchConditions:
@@ -211,7 +212,9 @@ class SqliteTranslation(Translation):
     def lookup(self, query: Query, labels: Sequence[Part] = ()) -> str:
         """A lookup in the index by number."""
         found = self.conditions(query, labels)
-        if any(isinstance(term, TextTerm) and term.is_prefix for term in terms_of(query)):
+        if any(
+            isinstance(t, TextTerm) and t.is_prefix and not self._words(t) for t in terms_of(query)
+        ):
             # FTS5 merges the lists of all words with a prefix at every lookup: read them once. The
             # plus sign keeps SQLite from going through them for every post.
             matching = f"(SELECT rowid FROM search_index {self.entry} WHERE {found.scope})"
@@ -235,13 +238,19 @@ class SqliteTranslation(Translation):
             case TextTerm():
                 columns = FIELDS[:-1] if part.field is None else (part.field.value,)
                 star = " *" if part.is_prefix else ""
-                return f'{{{" ".join(columns)}}} : "{" ".join(part.tokens)}"{star}'
+                phrase = f"{_quoted(' '.join(part.tokens))}{star}"
+                words = " OR ".join(map(_quoted, self._words(part)))  # FTS5 need not merge them
+                return f"{{{' '.join(columns)}}} : {f'({words})' if words else phrase}"
             case LabelTerm():
                 return f"labels : ({' OR '.join(map(_quoted, part.labels or (_NOTHING,)))})"
             case Branch():
                 return self._all_of(part.parts) if part.needs_all else self._any_of(part.parts)
             case _:
                 return self._all_of([part])
+
+    def _words(self, term: TextTerm) -> Sequence[str]:
+        """The words with the prefix that a term is, if they are known."""
+        return self.prefixes.get(term.tokens[0], ()) if is_word_prefix(term) else ()
 
     def _all_of(self, parts: Sequence[Part]) -> str:
         """NOT of FTS5 needs something to exclude from: the scope."""
@@ -256,8 +265,13 @@ class SqliteTranslation(Translation):
         return f"({' OR '.join(self._expression(part) for part in parts)})"
 
 
-def _quoted(label: str) -> str:
-    return f'"{label}"'
+def is_word_prefix(term: TextTerm) -> bool:
+    """Whether a term is the prefix of a single word, not of one of a link."""
+    return term.is_prefix and len(term.tokens) == 1 and term.field is not TextField.URL
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 class PostgresTranslation(Translation):
@@ -275,12 +289,12 @@ class PostgresTranslation(Translation):
         lexemes = _and([lexemes for part in parts if (lexemes := self._lexemes(part)) is not None])
         match = self._has(lexemes) if lexemes else None
         is_useful = any(map(_is_positive, parts))  # else it would read the whole index
-        others = [self._condition(part) for part in parts if not _is_exact(part)]
-        return SearchConditions(
-            scope=f"{self.entry}.scope = {self.bound(self.scope)}",
-            index=match if is_useful else None,
-            others=(*([match] if match and not is_useful else []), *others),
-        )
+        phrases = [self._condition(part) for part in parts if not _is_exact(part)]
+        found = [*([match] if match else []), *phrases]
+        scope = f"{self.entry}.scope = {self.bound(self.scope)}"
+        if match and is_useful:
+            return SearchConditions(scope, " AND ".join(found))
+        return SearchConditions(scope, None, tuple(found))
 
     def _lookup(self, leaf: TextTerm | LabelTerm) -> str:
         if _is_exact(leaf) or isinstance(leaf, LabelTerm):

@@ -16,14 +16,15 @@ _COPIES_PER_BATCH = 1000
 MAX_ALSO_FROM = 50  # other posts of a story that are listed
 # The post that represents a story has the fullest text, or is the earliest of those (I2). Once an
 # article of the story is processed, a post that it was made of does: a longer copy that arrives
-# later is not presented again. A post that a filter hides represents none (B2).
+# later is not presented again. A post that a filter hides represents only other hidden ones (B2).
 _RANK = """coalesce(length({0}.page_text), length({0}.body)),
     -coalesce({0}.published_at, {0}.created_at), -{0}.seq"""
 _IS_USED = """CASE WHEN EXISTS (SELECT 1 FROM post_articles l JOIN articles a ON a.id = l.article_id
     WHERE l.post_id = {0}.id AND NOT l.is_copy AND a.is_processed) THEN 1 ELSE 0 END"""
-_SHOWN_RANK = f"({_IS_USED}, {_RANK})"
+_IS_SHOWN = "CASE WHEN {0}.filtered_by IS NULL THEN 1 ELSE 0 END"
+_SHOWN_RANK = f"({_IS_SHOWN}, {_IS_USED}, {_RANK})"
 _POST_ONCE = f"""NOT EXISTS (SELECT 1 FROM posts o WHERE o.story_id = posts.story_id
-    AND o.filtered_by IS NULL AND {_SHOWN_RANK.format("o")} > {_SHOWN_RANK.format("posts")}{{0}})"""
+    AND {_SHOWN_RANK.format("o")} > {_SHOWN_RANK.format("posts")}{{0}})"""
 # A condition on posts named {0}: an article of their story is processed.
 PROCESSED_STORY = """EXISTS (SELECT 1 FROM posts m JOIN post_articles l ON l.post_id = m.id
         JOIN articles a ON a.id = l.article_id
