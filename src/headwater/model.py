@@ -149,6 +149,7 @@ class Source(SourceSettings):
     hold: Hold | None = None  # P9 with hold-scope `source`
     redirect: Redirect | None = None  # Y4
     disabled_at: datetime | None = None  # Y9: when failures disabled it
+    in_storm: bool = False  # Y6: it failed in a storm of its host and has not succeeded since
     generation: int = 0  # D4: incremented by every poll and by edits that invalidate a poll
 
 

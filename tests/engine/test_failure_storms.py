@@ -163,6 +163,23 @@ def test_y6_sources_that_recovered_can_be_in_another_storm(engine: Engine) -> No
     assert sorted(one.closed_at is None for one in storms) == [False, True]
 
 
+def test_y6_a_source_that_was_not_polled_in_a_storm_can_be_in_the_next(engine: Engine) -> None:
+    async def twice(env: RunningEngine) -> list[Source]:
+        sources = sources_of("host.example", 7, poll_interval_minutes=1440)
+        await env.store.sources.add_many(sources)
+        for source in sources:
+            env.fetch.on(source.url, GONE)
+        await env.clock.sleep(3600)
+        await rounds(env, sources[:3], 1)
+        env.fetch.on(sources[0].url, Answer(200))
+        await rounds(env, sources[:1], 1)  # ends it; two sources are gone for good
+        await env.clock.sleep(3600)
+        return await rounds(env, sources[3:], 6)
+
+    [after] = engine.play(twice)
+    assert [(source.enabled, source.permanent_failures) for source in after] == [(True, 0)] * 4
+
+
 def test_y6_three_of_six_failing_sources_are_no_storm(engine: Engine) -> None:
     async def half(env: RunningEngine) -> list[Source]:
         sources = sources_of("host.example", 6)

@@ -72,6 +72,13 @@ def problems() -> Scenario:
     return Scenario(1, DAYS, population, plan, slow_store=True)
 
 
+def storm_with_a_clock_set_back() -> Scenario:
+    """Return two days with a storm, in which the clock is set back."""
+    scenario = problems()
+    plan = [*checks_only(2), PlannedFault(20 * HOUR, FaultKind.CLOCK, -60 * HOUR)]
+    return replace(scenario, days=2, plan=sorted(plan, key=lambda fault: fault.at))
+
+
 @pytest.fixture(scope="module")
 def checker() -> Checker:
     return run_scenario(problems())
@@ -130,6 +137,10 @@ def storms_leave_their_backoff(patch):
         return []
 
     patch.setattr(memory_incidents.MemoryStorms, "finish", finish)
+
+
+def storms_prolonged_by_a_clock_set_back(patch):
+    patch.setattr(memory_incidents, "replace", lambda storm, **_: storm)
 
 
 def changed_incidents(patch, change):
@@ -212,3 +223,13 @@ def test_a_faulty_engine_is_caught(monkeypatch, mutant):
     violation = Simulation(problems()).run().violation
     assert violation is not None
     assert violation.rule == MUTANTS[mutant], violation
+
+
+def test_o4_a_clock_set_back_does_not_prolong_a_storm(monkeypatch):
+    checker = run_scenario(storm_with_a_clock_set_back())
+    kinds = [one.kind for one in checker.incident_checks.closed if one.host == "storm.example"]
+    assert kinds == [IncidentKind.STORM]
+    storms_prolonged_by_a_clock_set_back(monkeypatch)
+    violation = Simulation(storm_with_a_clock_set_back()).run().violation
+    assert violation is not None
+    assert "the storm lasts after a success" in violation.what

@@ -121,7 +121,6 @@ async def evidence(store: Any, now: datetime) -> tuple[object, ...]:
         found.working,
         found.storms,
         [await storms.lasting(f"host{n}.example") for n in range(5)],
-        [await storms.last_began(f"host{n}.example") for n in range(5)],
         [await storms.others_polled(f"host{n}.example", now, ["x"], limit=9) for n in range(5)],
     )
 

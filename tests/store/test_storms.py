@@ -1,5 +1,6 @@
 """Failure storms in both databases: they last until a source of the host succeeds (Y6)."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from headwater.model import FailureType
@@ -49,18 +50,16 @@ async def test_y6_explain_names_the_storm(store: Store):
 
 async def test_y6_sources_without_a_success_since_the_last_storm_are_not_counted(store: Store):
     polled = {"host": HOST, "first_poll_done": True, "last_polled": NOW}
-    assert await store.storms.last_began(HOST) is None
-    for succeeded_at in (NOW, NOW - MINUTE, NOW - HOUR, None):
-        await stored(store, **polled, last_success_at=succeeded_at)
-    assert await store.storms.others_polled(HOST, NOW, ["x"], limit=9) == 4
-    await store.storms.begin(HOST, "404", NOW - MINUTE)
-    assert await store.storms.last_began(HOST) == NOW - MINUTE
+    for in_storm in (True, False, True):
+        await stored(store, **polled, in_storm=in_storm)
     assert await store.storms.others_polled(HOST, NOW, ["x"], limit=9) == 1
 
 
 async def test_y6_when_a_storm_is_over_its_failing_sources_are_requested_once(store: Store):
     state = {"host": HOST, "first_poll_done": True, "last_success_at": NOW - HOUR}
     failing = {**state, "consecutive_failures": 6, "last_failure_type": FailureType.PERMANENT}
+    await stored(store, **failing)  # it was not polled in the storm
+    failing |= {"in_storm": True}
     lost = await stored(store, **failing)
     await stored(store, **failing, enabled=False)
     await stored(store, **failing | {"host": "other.example"})
@@ -86,5 +85,26 @@ async def test_y6_a_storm_that_is_over_does_not_begin_again_with_a_clock_set_bac
     earlier = NOW - 2 * HOUR
     await store.storms.finish(NOW)
     await store.storms.finish(earlier)
-    assert await store.storms.last_began(HOST) == earlier
     assert await store.storms.lasting(HOST) is None
+
+
+async def test_o4_a_clock_set_back_does_not_prolong_a_storm(store: Store):
+    source = await stored(store, host=HOST, last_success_at=NOW - MINUTE)
+    await store.storms.begin(HOST, "404", NOW)
+    earlier = NOW - 2 * HOUR
+    assert await store.storms.is_any_over(earlier)
+    assert await store.storms.finish(earlier) == []  # the old success does not end it
+    assert await store.storms.lasting(HOST) == Storm(HOST, "404", earlier)
+    assert not await store.storms.is_any_over(earlier)
+    success = a_success(source)
+    await store.record(
+        replace(success, source=replace(success.source, last_success_at=earlier + MINUTE))
+    )
+    assert await store.storms.finish(earlier + MINUTE) == [HOST]
+
+
+async def test_o4_a_success_with_a_time_in_the_future_does_not_end_a_storm(store: Store):
+    await stored(store, host=HOST, last_success_at=NOW + HOUR)
+    await store.storms.begin(HOST, "404", NOW)
+    assert await store.storms.lasting(HOST) == Storm(HOST, "404", NOW)
+    assert await store.storms.finish(NOW + MINUTE) == []

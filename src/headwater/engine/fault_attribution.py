@@ -99,16 +99,8 @@ class FaultAttribution:
     async def _begins(self, subject: Subject, failure: Failure, host: str) -> bool:
         """Whether a storm begins with this failure; then take back those that led to it."""
         earlier = self._failed_alike(host, failure.kind)
-        if len(_addresses(earlier, subject)) < MIN_SOURCES:
-            return False
-        last_at = await self._storms.last_began(host)
-        if not has_recovered(subject.source, last_at):
-            return False
-        earlier = {
-            id_: run for id_, run in earlier.items() if has_recovered(run[-1].before, last_at)
-        }
         failing = _addresses(earlier, subject)
-        if len(failing) < MIN_SOURCES:
+        if not has_recovered(subject.source) or len(failing) < MIN_SOURCES:
             return False
         now, most = self._clock.now(), most_others(len(failing))
         others = await self._storms.others_polled(host, now, list(failing), limit=most + 1)
@@ -123,13 +115,20 @@ class FaultAttribution:
         return True
 
     def _failed_alike(self, host: str, kind: str) -> Runs:
-        """The failures of the last hour of the sources that failed in this way."""
+        """The failures of the last hour of the sources that failed in this way.
+
+        Not of those that have failed since the last storm.
+        """
         since = self._clock.monotonic() - WINDOW_SECONDS
         recent = (
             (id_, [one for one in run if one.at > since])
             for id_, run in self._failed.get(host, {}).items()
         )
-        return {id_: run for id_, run in recent if any(one.kind == kind for one in run)}
+        return {
+            id_: run
+            for id_, run in recent
+            if any(one.kind == kind for one in run) and has_recovered(run[-1].before)
+        }
 
 
 def _addresses(earlier: Runs, subject: Subject) -> set[str]:

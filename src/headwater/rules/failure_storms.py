@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from headwater.model import Failure, FailureType, Source
 
@@ -25,15 +24,14 @@ def may_be_in_storm(source: Source, failure: Failure) -> bool:
     return is_permanent and source.first_poll_done
 
 
-def has_recovered(source: Source, last_storm_at: datetime | None) -> bool:
-    """Whether a source can be part of a new storm: it has succeeded since the last one began.
+def has_recovered(source: Source) -> bool:
+    """Whether a source can be part of a new storm: it has succeeded since it failed in one.
 
     Feeds that died for good would otherwise begin a storm whenever another source of the host
-    has ended one, and never be disabled.
+    has ended one, and never be disabled. A source that was not polled in the last storm counts
+    as having succeeded before.
     """
-    if last_storm_at is None:
-        return True
-    return source.last_success_at is not None and source.last_success_at > last_storm_at
+    return not source.in_storm
 
 
 def as_fault_of_host(failure: Failure) -> Failure:
@@ -76,6 +74,7 @@ def without_counted(current: Source, *, run: Sequence[CountedFailure], kind: str
         current,
         permanent_failures=first.permanent_failures + len(others),
         permanent_kind="permanent" if len(kinds) > 1 else next(iter(kinds), None),
+        in_storm=True,
     )
     if any(one.kind == kind and one.before.enabled and not one.after.enabled for one in run):
         return replace(restored, enabled=True, disabled_reason=None, disabled_at=None)

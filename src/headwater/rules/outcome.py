@@ -72,6 +72,8 @@ def succeeded(
     changes = _success_fields(now)
     if not before.enabled and before.requested_at is None and is_due(before, started_at, policy):
         changes |= {"enabled": True, "disabled_reason": None, "disabled_at": None}  # Y9
+    if before.in_storm:
+        changes["in_storm"] = False  # Y6
     redirect, suggestions = _suggested(before, answer.moved_to, admission, versions, now)
     changes["redirect"] = redirect
     if answer.unchanged:
@@ -177,7 +179,7 @@ def edited(
     switched = before.enabled != after.enabled
     if moved:
         after = replace(after, **_NO_FAILURES, disabled_reason=None, disabled_at=None)
-        after = replace(after, host=host_of(after), hold=None, redirect=None)
+        after = replace(after, host=host_of(after), hold=None, redirect=None, in_storm=False)
     rewatched = before.watch != after.watch  # W4: the same page has another text now
     is_other = moved and not is_same_document
     if is_other:
@@ -292,7 +294,7 @@ def _with_failure(source: Source, failure: Failure, now: datetime) -> Source:
 def _permanent_count(source: Source, failure: Failure) -> dict[str, Any]:
     """The count that disables a source; a failure that is its host's fault leaves it (F3, Y6)."""
     if failure.by_host:
-        return {}
+        return {"in_storm": True}
     if failure.type is not FailureType.PERMANENT:
         return {"permanent_failures": 0, "permanent_kind": None}
     is_other = source.permanent_failures and source.permanent_kind != failure.kind

@@ -30,21 +30,24 @@ class FailureCounts(NamedTuple):
     permanent: int
     kind: str | None
     enabled: bool
+    in_storm: bool = False  # Y6
 
     @classmethod
     def of(cls, source: Source) -> "FailureCounts":
         """Return those of a source."""
         failures, permanent = source.consecutive_failures, source.permanent_failures
-        return cls(failures, permanent, source.permanent_kind, source.enabled)
+        kind, enabled = source.permanent_kind, source.enabled
+        return cls(failures, permanent, kind, enabled, source.in_storm)
 
     def after_failure(self, kind: str, limit: int, *, permanent: bool) -> "FailureCounts":
         """Return the counts after a failure that counts (F2, F3)."""
         if not permanent:
-            return FailureCounts(self.failures + 1, 0, None, self.enabled)
+            return self._replace(failures=self.failures + 1, permanent=0, kind=None)
         count = self.permanent + 1
-        is_same = self.permanent == 0 or self.kind == kind
+        if self.permanent and self.kind != kind:
+            kind = "permanent"
         enabled = self.enabled and count < limit
-        return FailureCounts(self.failures + 1, count, kind if is_same else "permanent", enabled)
+        return FailureCounts(self.failures + 1, count, kind, enabled, self.in_storm)
 
 
 class StormVerdict(Enum):

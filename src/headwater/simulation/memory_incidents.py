@@ -49,21 +49,16 @@ class MemoryStorms:
             return None
         return storm
 
-    async def last_began(self, host: str) -> datetime | None:
-        """Return when the last storm of a host began."""
-        storm = self._storms.get(host)
-        return None if storm is None else storm.since
-
     async def others_polled(
         self, host: str, now: datetime, failing: Sequence[str], *, limit: int
     ) -> int:
         """Return how many other addresses of a host were polled within the last hour."""
-        since, storm = now - _POLLED_WITHIN, self._storms.get(host)
+        since = now - _POLLED_WITHIN
         urls = {
             source.url
             for source in self._sources.of_host(host)
             if source.first_poll_done and source.last_polled and source.last_polled >= since
-            if storm is None or _is_after(storm.since, source)
+            if not source.in_storm
         }
         return min(len(urls.difference(failing)), limit)
 
@@ -71,6 +66,7 @@ class MemoryStorms:
         """Store that a storm began."""
         self._storms[host] = Storm(host, kind, now)
         self._ended.discard(host)
+        self._sources.clamp_successes(host, now)
         self._on_begin(host, now)
 
     async def is_any_over(self, now: datetime) -> bool:
@@ -80,14 +76,15 @@ class MemoryStorms:
 
     async def finish(self, now: datetime) -> list[str]:
         """End the storms that are over: request a poll of the sources that still fail."""
+        over = [storm for storm in self._storms.values() if self._is_over(storm)]
         for storm in self._storms.values():
             if self._is_ahead(storm, now):
                 self._storms[storm.host] = replace(storm, since=now)
-        over = [storm for storm in self._storms.values() if self._is_over(storm)]
+                self._sources.clamp_successes(storm.host, now)
         for storm in over:
             self._ended.add(storm.host)
             self._on_end(storm.host)
-            found = [one for one in self._sources.of_host(storm.host) if _is_retried(storm, one)]
+            found = [one for one in self._sources.of_host(storm.host) if _is_retried(one)]
             await self._sources.request([source.id for source in found], now)
         return [storm.host for storm in over]
 
@@ -97,17 +94,16 @@ class MemoryStorms:
         return any(_is_after(storm.since, one) for one in self._sources.of_host(storm.host))
 
     def _is_ahead(self, storm: Storm, now: datetime) -> bool:
-        return storm.host in self._ended and storm.since > now + _FUTURE
+        return storm.host not in self._ended and storm.since > now + _FUTURE
 
     async def hosts(self) -> list[str]:
         """Return the hosts whose storm lasts."""
         return [host for host in self._storms if await self.lasting(host) is not None]
 
 
-def _is_retried(storm: Storm, source: Source) -> bool:
-    is_failing = source.last_failure_type is FailureType.PERMANENT and source.first_poll_done
-    is_free = source.enabled and source.requested_at is None
-    return is_failing and is_free and not _is_after(storm.since, source)
+def _is_retried(source: Source) -> bool:
+    is_failing = source.last_failure_type is FailureType.PERMANENT and source.in_storm
+    return is_failing and source.enabled and source.requested_at is None
 
 
 def _is_after(since: datetime, source: Source) -> bool:

@@ -161,6 +161,12 @@ class MemorySources:
         self._latest = max(polled, default=EPOCH)
         return len(early)
 
+    def clamp_successes(self, host: str, now: datetime) -> None:
+        """Let no success of a host be later than now: the clock was set back (O4)."""
+        for before in self.of_host(host):
+            if before.last_success_at is not None and before.last_success_at > now:
+                self._rewrite(before, replace(before, last_success_at=now), "clamped")
+
     def store(self, outcome: Outcome) -> bool:
         """Store what a poll changed, unless the source was edited meanwhile (D4)."""
         before, after = self._sources.get(outcome.before.id), outcome.source

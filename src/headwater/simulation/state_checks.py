@@ -189,7 +189,7 @@ class StateChecks:
         """Check the counts after a failure of the source, or of its host (F2, F3, Y6)."""
         kind, permanent = answer.result.kind, answer.result.permanent
         counted = before.after_failure(kind, record.limit, permanent=permanent)
-        spared = before._replace(failures=before.failures + 1)
+        spared = before._replace(failures=before.failures + 1, in_storm=True)
         had_succeeded = permanent and record.source.first_poll_done
         storm = self._storms.verdict_for(record, answer) if had_succeeded else StormVerdict.NO
         if stored == counted and storm is not StormVerdict.YES:
@@ -233,7 +233,9 @@ class StateChecks:
                 self._enabled_again.add(id_)
             return
         cleared = (counts.failures, counts.permanent) == (0, 0)
-        if counts not in allowed and not cleared and counts != counts_of(record):
+        in_storm = record.source.in_storm  # only polls and storms change it
+        known = [one._replace(in_storm=in_storm) for one in (*allowed, counts_of(record))]
+        if counts not in known and not (cleared and counts.in_storm == in_storm):
             self._wrong("F2", record, f"an edit left {counts}")
 
     def _wrong(self, rule: str, record: SourceRecord, what: str) -> None:

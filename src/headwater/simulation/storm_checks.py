@@ -37,15 +37,12 @@ class HostRecord:
 
     sources: list[SourceRecord] = field(default_factory=list)
     stormy_since: float | None = None
-    last_storm_at: datetime | None = None  # when its last storm began, by the wall clock
-    storm_before_at: datetime | None = None  # and the one before that
-    began_at: float = float("-inf")  # the last storm
+    began_at: datetime | None = None  # its last storm, by the wall clock
     is_finished: bool = True  # its end was stored
     over_at: float | None = (
         None  # when a success ended it, until the polls of its sources are checked
     )
     to_retry: set[str] = field(default_factory=set)  # sources that fail since the storm
-    seems_over: bool = False  # a clock that was set back makes old successes newer than the storm
     # by source: the counts without the failures of a storm that begins
     restored: dict[str, FailureCounts] = field(default_factory=dict)
     must_restore: bool = False
@@ -74,7 +71,7 @@ class StormChecks:
         failing = {self._state.sources[id_].source.url for id_ in runs} | {record.source.url}
         is_storm = len(failing) >= _LEAST_SOURCES and self._is_most(host, failing)
         host.restored = self._restored(runs, result.kind)
-        if host.stormy_since is not None or self._is_unsettled(at) or self._is_redated(host):
+        if host.stormy_since is not None or self._is_unsettled(at):
             host.may_begin = True
             return StormVerdict.MAYBE
         host.must_restore = host.may_begin = is_storm
@@ -83,15 +80,15 @@ class StormChecks:
     def verdict_for(self, record: SourceRecord, answer: VisitAnswer) -> StormVerdict:
         """Return whether a storm explains the failure of one source that made or shared a visit.
 
-        A source that has not succeeded since the last storm began does not begin another.
+        A source that has not succeeded since the last storm does not begin another.
         """
         host = self._host(record)
         if answer.storm is StormVerdict.NO:
             return answer.storm
         if host.stormy_since is None:
-            return answer.storm if self._may_count(host, record) else StormVerdict.NO
-        began_now = record.expected_at is not None and host.last_storm_at == record.expected_at
-        if began_now and not _succeeded_since(record, host.storm_before_at):
+            return StormVerdict.NO if record.source.in_storm else answer.storm
+        began_now = record.expected_at is not None and host.began_at == record.expected_at
+        if began_now and record.source.in_storm:
             return StormVerdict.MAYBE  # with another source that shared the visit
         return answer.storm
 
@@ -102,21 +99,18 @@ class StormChecks:
         if not host.may_begin:
             first = host.sources[0]
             self._state.violate("Y6", first.lane, first.id, f"{name}: a storm began without reason")
-        host.stormy_since = host.began_at = self._state.clock.monotonic()
+        host.stormy_since, host.began_at = self._state.clock.monotonic(), now
         host.is_finished, host.over_at, host.to_retry = False, None, set()
-        host.storm_before_at, host.last_storm_at = host.last_storm_at, now
-        successes = (one.source.last_success_at for one in host.sources)
-        host.seems_over = any(at is not None and at > now for at in successes)
         for source in host.sources:
             self._counted.pop(source.id, None)
 
     def ended(self, name: str) -> None:
         """Note that the end of a storm was stored."""
-        host = self._hosts[name]
+        host, first = self._hosts[name], self._hosts[name].sources[0]
         host.is_finished = True
-        if self.lasts(host.sources[0]) is StormVerdict.YES:
-            first = host.sources[0]
+        if self.lasts(first) is StormVerdict.YES:
             self._state.violate("Y6", first.lane, first.id, f"{name}: the storm is not over")
+        host.stormy_since = None
 
     def poll_started(self, record: SourceRecord, at: float) -> None:
         """Check that a source is polled after a storm because that was requested."""
@@ -124,7 +118,7 @@ class StormChecks:
         if host is None or host.over_at is None or record.id not in host.to_retry:
             return
         if host.over_at < at - self._grace:
-            self._check_retried(host, record)
+            self._check_retried(record)
 
     def check_all(self) -> None:
         """Find sources of storms that are over whose polls were not requested."""
@@ -135,15 +129,17 @@ class StormChecks:
             if host.over_at is None or host.over_at > since:
                 continue
             host.over_at = None
+            if not host.is_finished:
+                first, text = host.sources[0], "the storm lasts after a success"
+                self._state.violate("Y6", first.lane, first.id, f"{first.source.host}: {text}")
             for id_ in sorted(host.to_retry):
-                self._check_retried(host, self._state.sources[id_])
+                self._check_retried(self._state.sources[id_])
 
-    def _check_retried(self, host: HostRecord, record: SourceRecord) -> None:
+    def _check_retried(self, record: SourceRecord) -> None:
         source = record.source
         # an outage may have taken back the failure in the storm: an older one is left (O2)
         is_failing = source.enabled and source.last_failure_type is FailureType.PERMANENT
-        is_sure = not host.seems_over and not self._is_redated(host)
-        if is_failing and is_sure and source.requested_at is None:
+        if is_failing and source.requested_at is None:
             text = f"{record.id} waits for its backoff after a storm"
             self._state.violate("Y6", record.lane, record.id, text)
 
@@ -151,11 +147,8 @@ class StormChecks:
         """Return whether the host of a source has a storm now."""
         host = self._host(record)
         if host.stormy_since is None:
-            # a clock that is set back before the end is stored lets it seem to last
-            is_known = host.is_finished or not self._is_redated(host)
-            return StormVerdict.NO if is_known else StormVerdict.MAYBE
-        is_sure = self._faults.set_back_at < host.stormy_since and not host.seems_over
-        return StormVerdict.YES if is_sure else StormVerdict.MAYBE
+            return StormVerdict.NO
+        return StormVerdict.MAYBE if self._is_redated(host) else StormVerdict.YES
 
     def has_lasted(self, record: SourceRecord, seconds: float) -> bool:
         """Return whether the host of a source has had a storm for so long."""
@@ -189,11 +182,13 @@ class StormChecks:
     def interrupted(self, record: SourceRecord, *, succeeded: bool) -> None:
         """Note a poll without a permanent failure; a success that was stored ends a storm."""
         self._counted.pop(record.id, None)
-        host = self._host(record)
+        host, at = self._host(record), self._state.clock.monotonic()
         host.to_retry.discard(record.id)
-        since = host.stormy_since
-        if succeeded and since is not None and self._faults.set_back_at < since:
-            host.stormy_since, host.over_at = None, self._state.clock.monotonic()
+        if succeeded and host.stormy_since is not None:
+            # a tick corrects the beginning of a storm after the clock was set back (O4)
+            settled_at = max(self._faults.set_back_at, self._faults.up_since) + self._grace
+            if not self._is_redated(host) or settled_at < at:
+                host.stormy_since, host.over_at = None, at
 
     def edited(self, record: SourceRecord, counts: FailureCounts) -> bool:
         """Return whether an edit removes the failures of a storm that begins."""
@@ -221,11 +216,11 @@ class StormChecks:
     ) -> dict[str, list[ObservedFailure]]:
         """Return the failures of the last hour of sources that failed in this way.
 
-        Not of those that have not succeeded since the last storm began.
+        Not of those that have not succeeded since the last storm.
         """
         found = {}
         for source in host.sources:
-            if not self._may_count(host, source):
+            if source.source.in_storm:
                 continue
             since = at - _WINDOW_SECONDS
             run = [one for one in self._counted.get(source.id, ()) if one.at > since]
@@ -239,7 +234,7 @@ class StormChecks:
             one.source.url
             for one in host.sources
             if one.source.first_poll_done
-            and self._may_count(host, one)
+            and not one.source.in_storm
             and one.source.last_polled is not None
             and one.source.last_polled >= since
         }
@@ -258,27 +253,18 @@ class StormChecks:
             for failure in run:
                 if failure.kind != kind:
                     counts = counts.after_failure(failure.kind, record.limit, permanent=True)
-            found[id_] = counts._replace(failures=now.failures)
+            found[id_] = counts._replace(failures=now.failures, in_storm=True)
         return found
 
-    def _may_count(self, host: HostRecord, record: SourceRecord) -> bool:
-        """Whether a source may be part of a new storm: it has succeeded since the last one."""
-        return self._is_redated(host) or _succeeded_since(record, host.last_storm_at)
-
     def _is_redated(self, host: HostRecord) -> bool:
-        """Whether the clock was set back since the last storm began, which moves its beginning."""
-        return self._faults.set_back_at >= host.began_at > float("-inf")
+        """Whether the clock was set back since a storm began, which moves its beginning."""
+        return host.stormy_since is not None and self._faults.set_back_at >= host.stormy_since
 
     def _is_unsettled(self, at: float) -> bool:
         """Whether a clock change may have changed which sources seem to be polled lately."""
         faults, since = self._faults, at - _SETTLED_SECONDS
         was_set_back = faults.set_back_at > faults.up_since - 2 * _WINDOW_SECONDS
         return faults.clock_changed_at > since or (faults.up_since > since and was_set_back)
-
-
-def _succeeded_since(record: SourceRecord, at: datetime | None) -> bool:
-    succeeded_at = record.source.last_success_at
-    return at is None or (succeeded_at is not None and succeeded_at > at)
 
 
 def counts_of(record: SourceRecord) -> FailureCounts:

@@ -31,6 +31,7 @@ _POLLED = frozenset({
     "last_failure_type", "failing_since", "last_error", "disabled_reason", "host",
     "first_poll_done", "permanent_failures", "permanent_kind", "validators", "body_hash",
     "seen_keys", "late_keys_kept", "hold", "enabled", "redirect", "disabled_at",
+    "in_storm",
 })  # fmt: skip
 # Locks on a source's row in PostgreSQL. The first excludes other changes but allows foreign keys to
 # it. The second allows changes but prevents deletion.
