@@ -5,7 +5,7 @@
 Posts are stored in a SQLite database while `headwater serve` delivers their messages to an endpoint
 on loopback. The service is killed at random moments; for a part of the time the endpoint responds
 with 503. At the end the endpoint must have accepted every message, under the id that it had at
-every attempt.
+every attempt. It verifies every signature with the package of Standard Webhooks.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ from pathlib import Path
 from random import Random
 
 from aiohttp import web
+from standardwebhooks import Webhook as Verifier
+from standardwebhooks import WebhookVerificationError
 
 from headwater.app import App, open_app
 from headwater.model import Outcome, OutcomeKind, Post, Source, SourceType
@@ -43,13 +45,21 @@ class Receiver:
 
     is_down: bool = False
     port: int = 0
+    verifier: Verifier | None = None  # with the secret of the webhook
+    forged: int = 0  # signatures that are not valid
     refused: int = 0
     accepted: Counter[str] = field(default_factory=Counter)  # by post
     ids: dict[str, set[str]] = field(default_factory=dict)  # of the messages, by post
 
     async def handle(self, request: web.Request) -> web.Response:
         """Accept a message, or refuse it."""
-        post = json.loads(await request.read())["data"]["id"]
+        body = await request.read()
+        assert self.verifier is not None
+        try:
+            self.verifier.verify(body, dict(request.headers))
+        except WebhookVerificationError:
+            self.forged += 1
+        post = json.loads(body)["data"]["id"]
         self.ids.setdefault(post, set()).add(request.headers["webhook-id"])
         if self.is_down:
             self.refused += 1
@@ -68,13 +78,15 @@ class Figures:
     repeated: int  # messages that were accepted more than once
     refused: int
     ids_changed: int  # posts with more than one id
+    forged: int  # messages whose signature is not valid
     seconds: float
 
     def __str__(self) -> str:
         return (
             f"{self.posts:,} posts, {self.kills} kills: {self.accepted:,} delivered, "
             f"{self.repeated:,} more than once, {self.refused:,} attempts refused, "
-            f"{self.ids_changed} changed their id; {self.seconds:.0f} s"
+            f"{self.ids_changed} changed their id, {self.forged} signatures not valid; "
+            f"{self.seconds:.0f} s"
         )
 
 
@@ -89,7 +101,7 @@ async def run(folder: Path, posts: int, kills: int, seed: int = 7) -> Figures:
         _receiving() as receiver,
         open_app(load_settings(options=options, environ={}), upgrades=True) as app,
     ):
-        source = await _prepare(app, f"http://{HOST}:{receiver.port}/hook")
+        source = await _prepare(app, receiver)
         for number in range(kills):
             receiver.is_down = DOWN[0] <= number / kills < DOWN[1]
             share = range(posts * number // kills, posts * (number + 1) // kills)
@@ -112,7 +124,14 @@ async def run(folder: Path, posts: int, kills: int, seed: int = 7) -> Figures:
     changed = sum(len(found) > 1 for found in receiver.ids.values())
     spent = time.monotonic() - began
     return Figures(
-        len(ids), kills, len(receiver.accepted), repeated, receiver.refused, changed, spent
+        posts=len(ids),
+        kills=kills,
+        accepted=len(receiver.accepted),
+        repeated=repeated,
+        refused=receiver.refused,
+        ids_changed=changed,
+        forged=receiver.forged,
+        seconds=spent,
     )
 
 
@@ -131,9 +150,11 @@ async def _receiving() -> AsyncIterator[Receiver]:
         await runner.cleanup()
 
 
-async def _prepare(app: App, url: str) -> Source:
+async def _prepare(app: App, receiver: Receiver) -> Source:
     now = app.clock.now()
-    await add_webhook(app.store, app.vault, "default", WebhookSettings(url), now, allowed=True)
+    given = WebhookSettings(f"http://{HOST}:{receiver.port}/hook")
+    made = await add_webhook(app.store, app.vault, "default", given, now, allowed=True)
+    receiver.verifier = Verifier(made.secret)
     source = Source(
         id="s", podcast_id="default", created_at=now, type=SourceType.RSS,
         url="https://example.org/feed", host="example.org", enabled=False,  # never polled

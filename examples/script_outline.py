@@ -72,7 +72,7 @@ def outline(name: str, articles: Sequence[Article]) -> Iterator[str]:
         yield f"\n## {source}"
         for article in sorted(group, key=lambda one: -(one.score or 0)):
             yield f"\n### {article.title}\n"
-            yield f"{excerpt(article.body)}\n"
+            yield f"{headlines(article) or excerpt(article.body)}\n"
             yield f"- [Read it]({article.url}){published(article)}"
             for other in article.also_from:
                 yield f"- Also in [{other.source.label or other.source.url}]({other.link})"
@@ -88,6 +88,13 @@ def source_name(article: Article) -> str:
 def published(article: Article) -> str:
     """When an article was published, if that is known."""
     return "" if article.published_at is None else f", {article.published_at:%d %B %Y}"
+
+
+def headlines(article: Article) -> str:
+    """The posts of a digest as a list of links; empty if it has no headlines."""
+    is_combined = len(article.post_ids) > 1
+    lines = (article.markdown or "").splitlines() if is_combined else []
+    return "\n".join(f"- {line[3:]}" for line in lines if line.startswith("## ["))
 
 
 def excerpt(text: str) -> str:

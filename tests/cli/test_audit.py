@@ -31,6 +31,7 @@ WRITES: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]], str]] = {
     "add": (ADDED, [], "source.add"),
     "webhooks|add": (HOOK, [], "webhook.add"),
     "webhooks|remove": (("webhooks", "remove", "", "--yes"), [HOOK], "webhook.remove"),
+    "webhooks|edit": (("webhooks", "edit", "", "--disable"), [HOOK], "webhook.edit"),
     "webhooks|test": (HOOK_TEST, [HOOK], "webhook.test"),
     "webhooks|resend": (
         ("webhooks", "resend", "", "msg_"), [HOOK, HOOK_TEST], "webhook.resend"

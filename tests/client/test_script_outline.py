@@ -42,6 +42,21 @@ async def test_v4_the_example_makes_an_outline_and_undoes_it(served: Served) -> 
     assert await ran(served) == (0, outline, message)
 
 
+async def test_v4_e2_the_outline_has_the_headlines_of_a_digest(served: Served) -> None:
+    source = await source_of(served, label="The River", aggregate=True)
+    now = served.app.clock.now()
+    posts = [
+        a_post(name, source_id=source.id, url=f"https://example.org/{name}", created_at=now)
+        for name in ("rise", "fall")
+    ]
+    await with_posts(served.app.store, source, *posts)
+    code, outline, _ = await ran(served)
+    assert code == 0
+    assert "- [The rise title](https://example.org/rise)" in outline.splitlines()
+    assert "- [The fall title](https://example.org/fall)" in outline.splitlines()
+    assert "---" not in outline
+
+
 async def test_v4_the_example_reports_problems(served: Served) -> None:
     token = await served.admin()
     code, out, message = await ran(served)

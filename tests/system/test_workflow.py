@@ -116,6 +116,13 @@ class McpMaker(ApiMaker):
         super().__init__(session)
         self._tools = tools
 
+    async def add_source(self, url: str, *, digest: bool) -> None:
+        added = await self._tools.call(
+            "add_source", podcast="default", url=url, include_history=True
+        )
+        if digest:
+            await self._call("PATCH", f"/sources/{added['id']}", {"aggregate": True})
+
     async def titles(self) -> set[str]:
         found = await self._tools.call("search_posts", podcast="default")
         return {unmarked(post["title"]) for post in found["items"]}

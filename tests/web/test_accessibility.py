@@ -201,6 +201,17 @@ async def opened_notices(page: Page, stage: Dashboards) -> None:
     await page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
 
 
+async def opened_webhook(page: Page, stage: Dashboards) -> None:
+    """The page of a webhook with a message, everything opened."""
+    await at("/webhooks")(page, stage)
+    await page.get_by_label("Address").fill(f"https://h.invalid/{LONG}")
+    await page.get_by_role("button", name="Add the webhook").click()
+    await page.get_by_role("link", name="Test it").click()
+    await page.get_by_role("button", name="Send a test message").click()
+    await page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
+    await expect(page.get_by_text("webhook-id")).to_be_visible()
+
+
 async def opened_accounts(page: Page, stage: Dashboards) -> None:
     await log_in(page, stage.locked, stage.admin, "/accounts")
     await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
@@ -316,6 +327,9 @@ SCREENS: dict[str, Way] = {
     "accounts": at("/accounts"),
     "accounts, all opened": opened_accounts,
     "notifications": opened_notices,
+    "webhooks": at(f"{OWN}/webhooks"),
+    "webhooks of all podcasts": at("/webhooks"),
+    "webhook": opened_webhook,
     "login": at("/", "locked"),
     "login, refused": refused_login,
     "error 404": at("/nothing"),

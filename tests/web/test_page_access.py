@@ -42,6 +42,7 @@ USER = "/accounts/users/{u}"
 NOTICES = "/users/{u}/notices"
 TOPIC: Fields = {"kind": "ntfy", "target": "http://127.66.9.9:1/topic", "when": "now"}
 SURE: Fields = {"sure": "yes"}
+ENDPOINT: Fields = {**HOOK, "event": ["source.disabled"], "enabled": "yes"}
 NEW = "http://127.66.9.9:1/new"
 UPLOAD = {"Content-Type": f"multipart/form-data; boundary={EDGE}"}
 FOREIGN: Sequence[Mapping[str, str]] = (  # headers that do not prove a same-origin form
@@ -150,10 +151,20 @@ PAGES = (
     Page("POST", NOTICES + "/remove", ok=303, form=lambda t: {"target": f"http://{t.host}:1/t"}),
     Page("POST", NOTICES + "/test", ok=303),
     Page("GET", PODCAST + "/webhooks"),
-    Page("POST", PODCAST + "/webhooks", form=lambda _: HOOK | {"event": ["post.created"]}),
+    Page("POST", PODCAST + "/webhooks", form=lambda _: ENDPOINT),
+    Page("GET", PODCAST + "/webhooks/{w}", cursor=lambda _: f"cursor={cursor_for((10**9,))}"),
+    Page("POST", PODCAST + "/webhooks/{w}", ok=303, form=lambda _: ENDPOINT),
     Page("POST", PODCAST + "/webhooks/{w}/test", ok=303),
     Page("POST", PODCAST + "/webhooks/{w}/delete", ok=303, form=lambda _: SURE),
     Page("POST", PODCAST + "/webhooks/{w}/deliveries/{d}/resend", ok=303),
+    Page("GET", "/webhooks", ADMIN),
+    Page("POST", "/webhooks", ADMIN, form=lambda _: ENDPOINT),
+    # these are of podcasts; test_webhooks_page.py uses those of all podcasts
+    Page("GET", "/webhooks/{w}", ADMIN, ok=404),
+    Page("POST", "/webhooks/{w}", ADMIN, ok=404, form=lambda _: ENDPOINT, changes=False),
+    Page("POST", "/webhooks/{w}/test", ADMIN, ok=404, changes=False),
+    Page("POST", "/webhooks/{w}/delete", ADMIN, ok=404, form=lambda _: SURE, changes=False),
+    Page("POST", "/webhooks/{w}/deliveries/{d}/resend", ADMIN, ok=404, changes=False),
     Page(
         "GET",
         PODCAST + "/posts",

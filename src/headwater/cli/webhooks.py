@@ -14,6 +14,7 @@ from headwater.operations.webhooks import (
     NewWebhook,
     WebhookSettings,
     add_webhook,
+    edit_webhook,
     remove_webhook,
     resend,
     send_test,
@@ -39,7 +40,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The id, or its beginning.
 @webhooks.callback()
 @webhooks.command("list", help="List webhooks.", epilog="Example: headwater webhooks list")
 def list_(ctx: typer.Context, all_podcasts: ForAll = False, json: output.Json = False) -> None:
-    """List webhooks, or add, test and remove them."""
+    """List webhooks, or add, edit, test and remove them."""
     if ctx.invoked_subcommand is not None:
         return
 
@@ -90,6 +91,40 @@ def add(
     # standard output has the secret alone, so that a script can use it as it is
     output.say(made.secret)
     output.note(f"Added {made.webhook.id}; its secret is shown only now")
+
+
+@webhooks.command("edit", epilog="Example: headwater webhooks edit 7c5a --query river --enable")
+def edit(
+    ctx: typer.Context,
+    id_: Id,
+    url: Annotated[str | None, typer.Option(help="Another endpoint.")] = None,
+    event: Annotated[
+        list[WebhookEvent] | None,
+        typer.Option(help="An event it receives, instead of those it has; may be repeated."),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="Only posts that match this query are reported; '' all.")
+    ] = None,
+    enabled: Annotated[
+        bool | None, typer.Option("--enable/--disable", help="Whether messages are sent.")
+    ] = None,
+    all_podcasts: ForAll = False,
+) -> None:
+    """Change a webhook; what is not given stays as it is."""
+
+    async def edit_(app: App, owner: str | None) -> Webhook:
+        before = await _found(app, owner, id_)
+        given = WebhookSettings(
+            before.url if url is None else url,
+            event or before.events,
+            before.query if query is None else query or None,
+            before.enabled if enabled is None else enabled,
+        )
+        allowed = app.settings.fetch.allow_private_networks
+        return await edit_webhook(app.store, app.vault, before, given, allowed=allowed)
+
+    after = _do(ctx, edit_, all_podcasts=all_podcasts)
+    output.say(f"Saved {after.id}, {_state(after)}")
 
 
 @webhooks.command("remove", epilog="Example: headwater webhooks remove 7c5a --yes")

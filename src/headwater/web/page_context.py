@@ -11,9 +11,9 @@ from headwater.errors import NotFound
 from headwater.model import Podcast, Source, TokenScope, User
 from headwater.store import Store
 
-_SOURCE_PAGES = frozenset({"sources", "add", "import"})
+_SECTIONS = {"add": "sources", "import": "sources", "webhooks": "accounts", "users": "accounts"}
 # pages that every podcast has
-_PODCAST_PAGES = frozenset({"posts", "articles", "filters", "add", "import"})
+_PODCAST_PAGES = frozenset({"posts", "articles", "filters", "webhooks", "add", "import"})
 _MAX_PODCASTS = 200  # podcasts in the menu; more are found under Accounts
 
 
@@ -69,7 +69,7 @@ def navigation_at(context: PageContext, path: str, last_podcast: str) -> Navigat
     base = None if podcast is None else f"/podcasts/{quote(podcast.id, safe='')}"
     pieces = [*path.strip("/").split("/"), "", ""]
     part = pieces[2] if pieces[0] == "podcasts" else pieces[0] or "overview"
-    section = "sources" if part in _SOURCE_PAGES else part
+    section = _SECTIONS.get(part, part)
     known = [("Overview", "/"), ("Sites", "/hosts"), ("Accounts", "/accounts")]
     if base is not None:
         known[1:1] = [(name, f"{base}/{name.lower()}") for name in ("Sources", "Posts", "Articles")]
