@@ -61,7 +61,7 @@ class ComparedText:
     """
 
     words: int
-    phrases: "array[int]"  # all runs of so many words, in order
+    phrases: "array[int]"  # all runs of this many words, in order
 
     @classmethod
     def of(cls, text: str) -> "ComparedText":
@@ -203,7 +203,7 @@ def _begins_alike(covered: bytes) -> bool:
 def _has_words_of_its_own(covered: bytes) -> bool:
     """Whether a part of a text is news of its own, between an introduction and a footer."""
     sums = list(accumulate(covered, initial=0))
-    in_common = map(sub, sums[_OWN_WORDS:], sums)  # of each run of so many words
+    in_common = map(sub, sums[_OWN_WORDS:], sums)  # of each run of this many words
     return min(in_common, default=_OWN_WORDS) <= _CHANCE_WORDS
 
 
@@ -224,5 +224,5 @@ def _words(text: str) -> list[str]:
 
 
 def _phrases(words: Sequence[str], length: int) -> list[str]:
-    """All runs of so many words."""
+    """All runs of this many words."""
     return [" ".join(each) for each in zip(*(words[n:] for n in range(length)), strict=False)]
