@@ -62,7 +62,7 @@ async def delete_webhook(page: PodcastPage, w: str) -> Response:
 
 @routes.post("/{w}/deliveries/{d}/resend")
 async def resend_delivery(page: PodcastPage, w: str, d: str) -> Response:
-    """Send a message once more."""
+    """Send a message again."""
     webhook = await page.store.webhooks.get(w, page.podcast.id)
     page.app.visit_limits.check_visit(page.caller_id, webhook.url)
     await resend(page.store, webhook, d, page.app.clock.now())
