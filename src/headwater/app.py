@@ -179,7 +179,7 @@ class App:
 
     @asynccontextmanager
     async def visitor(self) -> AsyncIterator["Previewer"]:
-        """What visits URLs on behalf of a command, beside whatever polls the database."""
+        """What visits URLs on behalf of a command, beside the process that polls the database."""
         from headwater.engine.hosts.visitors import visitor_access
 
         async with (
@@ -208,7 +208,7 @@ class App:
         return self._running(lambda _: service)
 
     def visitor_service(self) -> AbstractAsyncContextManager["VisitorService"]:
-        """Open a service that does not poll, beside whatever polls the database."""
+        """Open a service that does not poll, beside the process that polls the database."""
         from headwater.engine.visitor_service import VisitorService
 
         paused, followers = self.settings.source.paused, self.followers

@@ -147,7 +147,7 @@ class Article:
     kept_until: datetime | None = None  # cleanup keeps it until then (E1)
     score: float | None = None  # of the client that processes it, like its annotations (E4)
     annotations: Mapping[str, Any] | None = field(default=None, hash=False)
-    thread_id: str | None = None  # articles of one thread share it; None: it is no thread (E3)
+    thread_id: str | None = None  # articles of one thread share it; None: it is not a thread (E3)
     follow_up_of: str | None = None  # the article of the same thread before it (E3)
     post_ids: tuple[str, ...] = ()
     source: ArticleSource | None = None  # as of the time it was read

@@ -24,7 +24,7 @@ HeadwaterError
 │   ├── SchemaTooOld              `migrate`, `serve` and `worker` upgrade it
 │   ├── AlreadyPolling            another process polls this database (S10)
 │   ├── LeaseLost                 a worker lost the lease of what it polls (K8)
-│   └── MustRestart               a worker cannot go on; its supervisor starts a new one (K8)
+│   └── MustRestart               a worker cannot continue; its supervisor starts a new one (K8)
 ├── CallFailed                    a tool of the MCP server cannot do this (V5)
 ├── NotSent                       a message was not accepted; it is sent again (Y3)
 ├── Stopping                      the service is shutting down (HTTP 503)
@@ -182,7 +182,7 @@ class LeaseLost(StoreError):
 
 
 class MustRestart(StoreError):
-    """A worker cannot go on and exits, so that its supervisor starts a new one (K8)."""
+    """A worker cannot continue and exits, so that its supervisor starts a new one (K8)."""
 
 
 class CallFailed(HeadwaterError):

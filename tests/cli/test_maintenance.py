@@ -61,7 +61,7 @@ def test_doctor_finds_no_fault_in_a_new_database(cli):
 
 def test_c1_doctor_explains_the_retention_of_processed_articles_unless_it_is_set(cli, monkeypatch):
     said = cli("doctor").out
-    assert "processed articles and their posts for ever" in said
+    assert "processed articles and their posts forever" in said
     assert "set app.source.processed-retention-days" in said
     monkeypatch.setenv("APP__SOURCE__PROCESSED_RETENTION_DAYS", "90")
     said = cli("doctor").out

@@ -37,7 +37,7 @@ def test_o2_an_outage_longer_than_a_day_ends_when_the_network_is_back(engine: En
         loop = asyncio.get_running_loop()
         assert isinstance(loop, JumpingLoop)
         loop.jump(25 * 3600)
-        env.service.guard.tidy()  # the remembered host results are still needed
+        env.service.guard.drop_old_evidence()  # the remembered host results are still needed
         for name in NAMES:
             env.fetch.on(url(name), Answer(200))
         await env.run(300)
@@ -74,7 +74,7 @@ def test_o2_a_deleted_source_does_not_stop_failures_from_being_reverted(
             env.fetch.on(url(name), BadStatus(404, "HTTP 404"))
             await env.service.poll_now(name)
         await env.store.sources.remove(NAMES[0])
-        await env.service.guard.give_back("404")
+        await env.service.guard.undo_failures("404")
         return [(await env.source(name)).consecutive_failures for name in NAMES[1:]]
 
     assert engine.play(scenario) == [[0] * 5]

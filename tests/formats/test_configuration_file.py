@@ -80,7 +80,7 @@ def refusal(text: str | bytes) -> str:
         ("# nothing\n", None, "the key `podcasts` is missing"),
         (b"podcasts: \xff", None, "not UTF-8"),
         (b"podcasts: \x00", None, "not YAML"),
-        (b"podcasts: [0x_]", (1, 12), "is no number"),
+        (b"podcasts: [0x_]", (1, 12), "is not a number"),
         (b"podcasts: [" + b"9" * 5000 + b"]", (1, 12), "must be a mapping"),
         (b"podcasts: []\n" + b"#" * MAX_BYTES, None, "larger than 8 MiB"),
     ],

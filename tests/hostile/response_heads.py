@@ -122,7 +122,7 @@ ROWS = (
         Stored(1, (GOOD,))),
     row("content type of 30 KiB", "R1", feed_with("Content-Type: text/xml; x=" + "y" * 30_000),
         Stored(1, (GOOD,))),
-    row("too many requests for ever", "P9 N13",
+    row("too many requests forever", "P9 N13",
         refused("429 Too Many Requests", "Retry-After: " + "9" * 50), Failed("429"), HOLD),
     row("too many requests until 9999", "P9 N13",
         refused("429 Too Many Requests", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"),

@@ -133,7 +133,7 @@ ROWS = (
     row("a mail server", "N7 F1", smtp, NO_HTTP, at_accept=True),
     row("random bytes", "N7 F1", bytes(range(128, 256)) * 40, NO_HTTP),
     row("a body without a head", "N7 F1", FEED + b"\r\n\r\n", NO_HTTP),
-    row("zeros for ever", "N7", after(b"", b"\0" * 65536, 0.001, 4000),
+    row("zeros forever", "N7", after(b"", b"\0" * 65536, 0.001, 4000),
         Failed("connection|broken body|too large")),
     row("status line drips", "N7", after(b"", b"H", 0.5), Failed("timeout|connection")),
     row("head drips", "N7", after(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", 0.3), LATE),

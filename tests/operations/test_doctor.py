@@ -43,13 +43,13 @@ def test_q1_floor_versions_are_those_of_the_package():
 
 
 def test_q1_the_installed_versions_are_new_enough():
-    assert {check.verdict for check in doctor.surroundings()} == {CheckStatus.OK}
+    assert {check.verdict for check in doctor.environment()} == {CheckStatus.OK}
 
 
 def test_q1_an_old_or_missing_library_is_reported(monkeypatch):
     old = {"lxml": ("XML", "99.1"), "no-such-library": ("nothing", "1")}
     monkeypatch.setattr(doctor, "LEAST_VERSIONS", old)
-    *_, lxml, absent = doctor.surroundings()
+    *_, lxml, absent = doctor.environment()
     assert lxml.verdict is absent.verdict is CheckStatus.WRONG
     assert "older than 99.1" in lxml.detail
     assert "not installed" in absent.detail

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model import Hold, HostState, SourceType
-from headwater.rules.explanation import LaneNow, explain, next_poll_at
+from headwater.rules.explanation import LaneStatus, explain, next_poll_at
 from headwater.rules.policy import HostOverride
 from headwater.rules.schedule import due_at
 from headwater.source_settings import FullText
@@ -159,19 +159,19 @@ def steps_now(lane, **changes):
 @pytest.mark.parametrize(
     ("lane", "what", "detail"),
     [
-        (LaneNow(ahead=0), "lane position", "next in its lane"),
-        (LaneNow(ahead=1), "lane position", "1 source waits before it"),
+        (LaneStatus(ahead=0), "lane position", "next in its lane"),
+        (LaneStatus(ahead=1), "lane position", "1 source waits before it"),
         (
-            LaneNow(ahead=7, in_flight=True),
+            LaneStatus(ahead=7, in_flight=True),
             "lane position",
             "7 sources wait before it, one is being polled right now",
         ),
         (
-            LaneNow(in_flight=True),
+            LaneStatus(in_flight=True),
             "lane position",
             "another source of the lane is being polled right now",
         ),
-        (LaneNow(in_flight=True, polling=True), "in flight", "it is being polled right now"),
+        (LaneStatus(in_flight=True, polling=True), "in flight", "it is being polled right now"),
     ],
 )
 def test_the_state_of_the_lane_is_a_step(lane, what, detail):
@@ -181,25 +181,25 @@ def test_the_state_of_the_lane_is_a_step(lane, what, detail):
 
 
 def test_o2_during_an_outage_only_a_requested_poll_has_a_time():
-    next_at, steps = steps_now(LaneNow(outage="DNS"))
+    next_at, steps = steps_now(LaneStatus(outage="DNS"))
     assert steps["outage"] == "this machine seems to be offline (DNS); " + PROBES
     assert next_at is None
-    assert steps_now(LaneNow(outage="DNS"), requested_at=NOW)[0] == NOW
+    assert steps_now(LaneStatus(outage="DNS"), requested_at=NOW)[0] == NOW
 
 
 def test_sources_ahead_in_the_lane_delay_the_next_poll():
-    waiting = LaneNow(ahead=3, seconds_before=90.0)
+    waiting = LaneStatus(ahead=3, seconds_before=90.0)
     next_at, steps = steps_now(waiting, requested_at=NOW)
     assert next_at == NOW + timedelta(seconds=90)
     assert steps["lane position"] == "3 sources wait before it; their delays take 1 min 30 s"
 
 
 def test_an_idle_lane_adds_no_step():
-    assert steps_now(LaneNow())[1].keys() == steps_of(a_source(last_polled=NOW)).keys()
+    assert steps_now(LaneStatus())[1].keys() == steps_of(a_source(last_polled=NOW)).keys()
 
 
 def test_g2_while_the_scheduler_is_paused_only_a_requested_poll_has_a_time():
-    paused = LaneNow(paused=True)
+    paused = LaneStatus(paused=True)
     assert steps_now(paused)[0] is None
     assert "paused" in steps_now(paused)[1]["paused"]
     assert steps_now(paused, requested_at=NOW)[0] == NOW

@@ -145,7 +145,7 @@ def nothing_reverted(patch):
     async def revert_failures(self, kind):
         return 0
 
-    patch.setattr(OutageGuard, "give_back", revert_failures)
+    patch.setattr(OutageGuard, "undo_failures", revert_failures)
 
 
 def polls_through_an_outage(patch):

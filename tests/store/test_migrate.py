@@ -201,7 +201,7 @@ async def test_k7_a_database_of_another_program_is_left_unchanged(tmp_path: Path
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE songs (title TEXT)")
     async with Store(open_database(f"sqlite:///{path}"), StoreClock()) as store:
-        with pytest.raises(StoreError, match="no headwater database"):
+        with pytest.raises(StoreError, match="not a headwater database"):
             await store.prepare()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from headwater.model import Hold, HostState, Source
-from headwater.rules.explanation import LaneNow, explain
+from headwater.rules.explanation import LaneStatus, explain
 from headwater.source_settings import FullText
 from headwater.web.explanation_texts import shown_steps
 from tests.factories import NOW, a_policy, a_source
@@ -25,20 +25,20 @@ SOURCES = (
     a_source(url="no url at all", host=None, last_polled=NOW),
 )
 LANES = (
-    LaneNow(),
-    LaneNow(polling=True, in_flight=True),
-    LaneNow(ahead=0, in_flight=True),
-    LaneNow(ahead=1, seconds_before=20),
-    LaneNow(ahead=5, seconds_before=90),
-    LaneNow(in_flight=True),
-    LaneNow(paused=True),
-    LaneNow(outage="DNS"),
+    LaneStatus(),
+    LaneStatus(polling=True, in_flight=True),
+    LaneStatus(ahead=0, in_flight=True),
+    LaneStatus(ahead=1, seconds_before=20),
+    LaneStatus(ahead=5, seconds_before=90),
+    LaneStatus(in_flight=True),
+    LaneStatus(paused=True),
+    LaneStatus(outage="DNS"),
 )
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=range(len(SOURCES)))
 @pytest.mark.parametrize("lane", LANES, ids=range(len(LANES)))
-def test_steps_have_no_technical_terms(source: Source, lane: LaneNow):
+def test_steps_have_no_technical_terms(source: Source, lane: LaneStatus):
     state = HostState("feeds.example.org")
     resting = replace(state, next_allowed_at=NOW + MINUTE, next_allowed_set_at=NOW - MINUTE)
     held = replace(state, hold=Hold(NOW + MINUTE, NOW - MINUTE, "HTTP 429 Too Many Requests"))

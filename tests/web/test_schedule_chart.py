@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.model import Hold, HostState, Source
-from headwater.rules.explanation import LaneNow, explain, span
+from headwater.rules.explanation import LaneStatus, explain, span
 from headwater.web.humanize import minutes
 from headwater.web.rendering import templates
 from headwater.web.schedule_chart import ScheduleChart, schedule_chart_of
@@ -117,7 +117,7 @@ def test_every_chart_fits_its_frame(failures: int, interval: int, cap: int | Non
 
 
 def test_a_long_lane_is_drawn_in_part():
-    line = markup("lane_line", LaneNow(ahead=5000, in_flight=True))
+    line = markup("lane_line", LaneStatus(ahead=5000, in_flight=True))
     assert line.count("waits") == 6
     assert "4,994 more" in line
     assert "another one, checked right now" in line

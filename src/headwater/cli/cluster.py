@@ -33,7 +33,7 @@ log = logs.get_logger()
 # Errors of a server that does not accept our name or password: a retry cannot help.
 _REFUSED = re.compile(r"(database|role) .* does not exist|authentication failed|pg_hba")
 _RETRY_SECONDS = 5.0
-_DRAIN_SECONDS = 60.0  # how long `drain` waits; the worker goes on without it
+_DRAIN_SECONDS = 60.0  # how long `drain` waits; the worker continues without it
 _CHECK_SECONDS = 0.5
 
 

@@ -102,7 +102,7 @@ def doctor(ctx: typer.Context, json: output.Json = False) -> None:
 
 
 async def _checks(call: CliContext) -> list[Check]:
-    found = [*doctor_.surroundings(), doctor_.pages(), await doctor_.names()]
+    found = [*doctor_.environment(), doctor_.pages(), await doctor_.names()]
     try:
         settings = call.settings
     except ConfigError as error:
@@ -110,7 +110,7 @@ async def _checks(call: CliContext) -> list[Check]:
     found += [
         doctor_.configuration(settings, None),
         doctor_.retention(settings),
-        doctor_.room(settings),
+        doctor_.disk_space(settings),
     ]
     absent = doctor_.database_file(settings)
     if absent is not None:

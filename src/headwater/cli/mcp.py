@@ -83,7 +83,7 @@ async def _serve_remotely(url: str, token: str | None, *, write: bool) -> None:
 
 
 async def _monitor(service: "Service") -> None:
-    """Run the service; end the process if it cannot go on, as after an upgrade of the schema."""
+    """Run the service; end the process if it cannot continue, as after an upgrade of the schema."""
     try:
         await service.run(asyncio.Event())
     except Exception as error:  # noqa: BLE001 - whatever it is, a process that waits for input ends

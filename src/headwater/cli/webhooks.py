@@ -187,7 +187,7 @@ def resend_(
     ],
     all_podcasts: ForAll = False,
 ) -> None:
-    """Send a message once more, with the same id."""
+    """Send a message again, with the same id."""
 
     async def send(app: App, owner: str | None) -> WebhookDelivery:
         webhook = await _found(app, owner, id_)

@@ -217,7 +217,7 @@ class Pages(Generic[T]):
 
 
 def _next_position(query: Mapping[str, Any], page: Page[Any]) -> dict[str, Any] | None:
-    """The parameter that continues behind a page; None behind the last one."""
+    """The parameter that continues after a page; None after the last one."""
     if page.next_cursor is not None:
         return {"cursor": page.next_cursor}
     for name, number in (("after", page.next_after), ("changedAfter", page.next_changed_after)):

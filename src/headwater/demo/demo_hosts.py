@@ -121,7 +121,7 @@ def _troublesome() -> list[DemoHost]:
 def _failing() -> list[DemoHost]:
     broken: dict[str, Site] = {
         _FEED: sites.ill_formed(sites.GrowingFeed("broken")),
-        "/nothing.xml": sites.fixed(200, b"<<< this is no feed >>>", "application/rss+xml"),
+        "/nothing.xml": sites.fixed(200, b"<<< this is not a feed >>>", "application/rss+xml"),
     }
     return [
         DemoHost(

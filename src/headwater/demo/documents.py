@@ -14,7 +14,7 @@ HTML_TYPE = "text/html; charset=utf-8"
 
 
 def newest_number(now: datetime, every_seconds: float) -> int:
-    """The number of the newest entry of a feed with one every so many seconds."""
+    """The number of the newest entry of a feed with one every few seconds."""
     return int((now - EPOCH) / timedelta(seconds=every_seconds))
 
 

@@ -19,7 +19,7 @@ _FORMATS = {
 
 @dataclass
 class GrowingFeed:
-    """A feed that gains an entry every so many seconds and replies 304 in between."""
+    """A feed that gains an entry every few seconds and replies 304 in between."""
 
     seed: str
     every_seconds: float = 30
@@ -51,7 +51,7 @@ class GrowingFeed:
 
 
 def changing_page(seed: str, *, every_seconds: float = 45) -> Site:
-    """A page with another article every so many seconds."""
+    """A page with another article every few seconds."""
 
     async def site(request: Request) -> Reply:
         edition = documents.newest_number(request.clock.now(), every_seconds)

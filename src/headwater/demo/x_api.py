@@ -22,7 +22,7 @@ _THREAD_POSTS = 3  # consecutive posts that are one conversation
 
 @dataclass
 class XApi:
-    """Users with timelines that gain a post every so many seconds, behind a bearer token."""
+    """Users with timelines that gain a post every few seconds, behind a bearer token."""
 
     users: Sequence[str]
     every_seconds: float = 60

@@ -43,7 +43,7 @@ class Pace:
     shutdown_seconds: float = 10
     slots: int = 256  # lanes that fetch at once
     paused: bool = False
-    lease_seconds: float = 30  # a worker without a heartbeat for so long loses its shards
+    lease_seconds: float = 30  # a worker without a heartbeat for this long loses its shards
 
 
 MakeDeliverer = Callable[[HostAccess, Callable[[], bool]], Deliverer]
@@ -215,7 +215,7 @@ class Engine(Service):
             self.lanes.pause()
         else:
             self.lanes.resume(spread_seconds(len(self.lanes.names())))
-        self._run_in_background(self.guard.give_back(kind or self._outage or ""))
+        self._run_in_background(self.guard.undo_failures(kind or self._outage or ""))
         if kind != self._outage:
             self._outage = kind
             self.events.emit(EventKind.OUTAGE, text=kind)

@@ -72,9 +72,9 @@ class FaultAttribution:
         elif failure.type is FailureType.TRANSIENT and host in self._failed:
             self._failed[host].pop(id_, None)  # it has reset the count (F3)
 
-    def tidy(self) -> None:
+    def drop_old_evidence(self) -> None:
         """Drop evidence that is too old to count."""
-        self._outages.tidy()
+        self._outages.drop_old_evidence()
         since = self._clock.monotonic() - WINDOW_SECONDS
         for host, failed in list(self._failed.items()):
             recent = {

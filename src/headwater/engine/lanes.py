@@ -195,7 +195,7 @@ class Lanes(LaneTable):
         self._fill_slots()
 
     def _must_wait(self, lane: Lane) -> bool:
-        """Whether a lane must wait; if so, it is woken when it may go on."""
+        """Whether a lane must wait; if so, it is woken when it may continue."""
         if (self._paused or self._switched_off) and not lane.is_requested:
             return True  # the caller that allows polls again wakes all lanes
         wait = self._gates.seconds_until_open(lane.name)
@@ -233,7 +233,7 @@ class Lanes(LaneTable):
     def _run(self, lane: Lane) -> None:
         dues = lane.pop()
         if not dues:
-            lane.clear()  # the next tick offers whatever is due
+            lane.clear()  # the next tick queues what is due
             self._remove(lane)
             return
         lane.in_flight = tuple(due.id for due in dues)

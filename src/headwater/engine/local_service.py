@@ -90,7 +90,7 @@ class LocalService(Engine):
             taken = await self.ticker.tick(paused=self.paused)
             self.cleanup_paused_until = self.ticker.cleanup.paused_until
             self.gates.prune()
-            self.faults.tidy()
+            self.faults.drop_old_evidence()
             self.last_tick = self._clock.now()
             self._store.database_error = None
             spent = self._clock.monotonic() - started

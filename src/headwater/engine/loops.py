@@ -61,7 +61,7 @@ async def run_until(
 ) -> None:
     """Run endless loops until `stop` is set or one of them fails, whose error is raised.
 
-    `timeout_seconds`: loops that have not stopped by then are cancelled once more, then abandoned.
+    `timeout_seconds`: loops that have not stopped by then are cancelled again, then abandoned.
     """
     tasks = [asyncio.create_task(loop()) for loop in loops]
     stopping = asyncio.create_task(stop.wait())

@@ -1,4 +1,4 @@
-"""Notifier: sends a message to a channel, whatever its kind (Y3)."""
+"""Notifier: sends a message to a channel of any kind (Y3)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.header import Header

@@ -120,7 +120,7 @@ class OutageGuard(OutageStatus):
         while self._recent and self._recent[0][0] <= at - 2 * WINDOW_SECONDS:
             self._recent.popleft()
 
-    async def give_back(self, kind: str) -> int:
+    async def undo_failures(self, kind: str) -> int:
         """Undo the recent failures that an outage explains; return of how many sources (O2)."""
         taken: dict[str, tuple[Source, Source]] = {}  # before the first failure, after the last
         since = self._watch.began_after(kind, self._clock.monotonic())
@@ -141,7 +141,7 @@ class OutageGuard(OutageStatus):
                 await self._edit(source_id, restored)
         return len(taken)
 
-    def tidy(self) -> None:
+    def drop_old_evidence(self) -> None:
         """Drop evidence that is too old to count."""
         if not self.lasts:
             self._watch.forget_old(self._clock.monotonic())
@@ -164,4 +164,4 @@ class OutageGuard(OutageStatus):
                 good[host] = max(state.last_success_at, good.get(host, state.last_success_at))
         for host, moment in sorted(good.items(), key=lambda item: item[1]):
             self._watch.succeeded[host] = at - (now - moment).total_seconds()
-        self.tidy()
+        self.drop_old_evidence()

@@ -116,7 +116,7 @@ class PageVisitor:
             return await self.store.record_page(result)
         except DatabaseUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - else the page would be visited for ever
+        except Exception as error:  # noqa: BLE001 - else the page would be visited forever
             message = f"the page could not be stored: {one_line(error)}"
             given_up = replace(result, page=None, retry=None, error=message)
             return await self.store.record_page(given_up)

@@ -228,7 +228,7 @@ class Poller:
             return await self.store.record(outcome)
         except DatabaseUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - else its source would be polled again for ever
+        except Exception as error:  # noqa: BLE001 - else its source would be polled again forever
             now, started_at = self.clock.now(), outcome.started_at
             failure = classify(error)
             failing = failed(subject, failure, started_at=started_at, now=now, policy=self.policy)

@@ -1,4 +1,4 @@
-"""VisitorService: the service of a program beside whatever polls the database; it polls nothing."""
+"""VisitorService: the service of a program that does not poll, beside the process that does."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -30,7 +30,7 @@ _PAUSE_SECONDS = (5.0, 300.0)  # of an endpoint after a failure: first, and at m
 _GONE = 410
 _MAX_ERROR = 300  # characters
 _HEADERS = {"Content-Type": "application/json"}
-_Send = Callable[[str, HostVisit], Awaitable[bool]]  # to an endpoint; True: go on
+_Send = Callable[[str, HostVisit], Awaitable[bool]]  # to an endpoint; True: continue
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class Deliverer:
         return False
 
     async def _send_batch(self, webhook_id: str, visit: HostVisit) -> bool:
-        """Send the next messages in order and store the results; True: go on."""
+        """Send the next messages in order and store the results; True: continue."""
         now = self._clock.now()
         outgoing = await self._store.webhooks.outgoing(webhook_id, now, _BATCH)
         if outgoing is None or not outgoing.deliveries:

@@ -53,7 +53,7 @@ _ALIASES = {
     "windows-874": "cp874",
     "unicode": "utf-8",
 }
-# Python has codecs that are no text encodings (zip, punycode …), so this is a list of good ones.
+# Python has codecs that are not text encodings (zip, punycode …), so this is a list of good ones.
 _TRUSTED = re.compile(
     r"(utf-(8|16|32)|cp\d|iso8859|iso2022|koi8|mac-|gb|big5|euc|shift_jis|johab|tis|ptcp|kz|hp-rom)"
 )
@@ -96,7 +96,7 @@ def http_charset(content_type: str | None) -> str | None:
 
 @lru_cache(maxsize=256)
 def codec_name(label: str) -> str | None:
-    """The Python codec for a label, widened as browsers do; None if it is no text encoding."""
+    """The Python codec for a label, widened as browsers do; None if it is not a text encoding."""
     label = label.strip().lower()
     if label in _ALIASES:
         return _ALIASES[label]

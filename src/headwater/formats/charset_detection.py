@@ -41,7 +41,7 @@ def detected_codec(data: bytes) -> str | None:
 
 
 def sample_of(data: bytes) -> bytes:
-    """The first bytes of text that is not ASCII, without long markup, ending behind a character."""
+    """The first bytes of text that is not ASCII, without long markup, ending after a character."""
     first = _NON_ASCII.search(data)
     if first is None:
         return b""

@@ -159,4 +159,4 @@ def _scalar(event: Any, place: Place) -> Any:
     try:
         return construct(yaml.ScalarNode(tag, event.value))
     except ValueError:  # such as 0x_
-        raise place.error(f"{json.dumps(event.value[:_MAX_SHOWN])} is no number") from None
+        raise place.error(f"{json.dumps(event.value[:_MAX_SHOWN])} is not a number") from None

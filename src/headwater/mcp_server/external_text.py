@@ -49,7 +49,7 @@ def json_tokens(value: Any) -> int:
 
 
 def longest_start(text: str, most_tokens: int) -> int:
-    """The length of the longest start of a text that has at most so many tokens as JSON."""
+    """The length of the longest start of a text that has at most this many tokens as JSON."""
     most = min(len(text), max(most_tokens, 0) * _CHARACTERS_PER_TOKEN)
     if most == len(text) and json_tokens(text) <= most_tokens:
         return most

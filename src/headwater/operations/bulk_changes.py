@@ -122,7 +122,7 @@ async def _run_page(
 async def _refused(
     store: Store, ids: Sequence[str], change: Callable[[Source], Source], pollable: Pollable
 ) -> set[str]:
-    """Those of these sources whose polls an edit would request too soon."""
+    """The given sources whose polls an edit would request too soon."""
     requested = []
     for id_ in ids:
         with suppress(NotFound):  # removed meanwhile

@@ -61,7 +61,7 @@ _ADVICE = {  # what may be found in sources, and what to do
 }
 
 
-def surroundings() -> list[Check]:
+def environment() -> list[Check]:
     """Check the versions of Python and of the libraries that read untrusted input."""
     python = ".".join(str(part) for part in sys.version_info[:3])
     checks = [fine("python", python), fine("TLS", ssl.OPENSSL_VERSION)]
@@ -130,14 +130,14 @@ def configuration(settings: Settings | None, problem: ConfigError | None) -> Che
 
 
 def retention(settings: Settings) -> Check:
-    """Report how long content is kept; processed articles by default for ever (C1)."""
+    """Report how long content is kept; processed articles by default forever (C1)."""
     source = settings.source
     kept = f"posts and articles {source.max_article_age_days} days"
     polls = f"polls {source.poll_history_days} days, their daily counts {source.daily_history_days}"
     if source.processed_retention_days is None:
         return note(
             "retention",
-            f"{kept}, processed articles and their posts for ever, {polls}",
+            f"{kept}, processed articles and their posts forever, {polls}",
             "to let the database stop growing, set app.source.processed-retention-days: processed "
             "articles are deleted that many days after their date or after they were marked",
         )
@@ -260,7 +260,7 @@ async def has_keys(store: Store) -> bool:
         return False
 
 
-def room(settings: Settings) -> Check:
+def disk_space(settings: Settings) -> Check:
     """Check the free disk space."""
     try:
         return disk(settings)

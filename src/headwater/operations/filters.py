@@ -24,7 +24,7 @@ class FilterTexts:
 
 
 def check_filter(text: str, field: str) -> None:
-    """Raise a QueryError that names the field if a text is no valid filter."""
+    """Raise a QueryError that names the field if a text is not a valid filter."""
     try:
         parse_filter(text)
     except QueryError as error:

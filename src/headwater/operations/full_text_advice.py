@@ -20,7 +20,7 @@ _SECONDS = 20.0  # for all pages, including the delays of their hosts
 async def advice_for(
     source: Source, entries: Sequence[Entry], read_page: Callable[[str], Awaitable[str]]
 ) -> FullTextAdvice | None:
-    """Whether `fullText` is worthwhile for a feed; None: it is no feed, or has no entries.
+    """Whether `fullText` is worthwhile for a feed; None: it is not a feed, or has no entries.
 
     `read_page` visits a page and returns its text.
     """

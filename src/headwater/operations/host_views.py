@@ -8,7 +8,7 @@ from headwater.engine.lane_table import NULL_LANE
 from headwater.engine.service import Service
 from headwater.errors import BadUrl, NotFound
 from headwater.model import Hold, HostState, PollRecord, Source, SourceType, Subject
-from headwater.rules.explanation import LaneNow
+from headwater.rules.explanation import LaneStatus
 from headwater.rules.full_text import visited_page
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import (
@@ -218,10 +218,10 @@ class HostReader:
         return InFlight()
 
 
-def lane_status(service: Service, lane: str, source_id: str) -> tuple[HostState, LaneNow]:
+def lane_status(service: Service, lane: str, source_id: str) -> tuple[HostState, LaneStatus]:
     """The current state of a lane, for one of its sources."""
     polled = service.lanes.in_flight().get(lane, ())
-    lane_now = LaneNow(
+    lane_now = LaneStatus(
         ahead=service.lanes.ahead_of(lane, source_id),
         seconds_before=service.lanes.seconds_before(lane, source_id),
         in_flight=bool(polled),

@@ -71,7 +71,7 @@ async def with_sources(store: Store, incidents: Sequence[Incident]) -> list[Show
 async def checked_incidents(
     store: Store, policy: Policy, now: datetime, owner: str | None
 ) -> list[Incident]:
-    """The open incidents, brought up to date first: no service may be running.
+    """The open incidents, updated first: no service may be running.
 
     Whether this machine is offline and whether results wait is known to the service only.
     """

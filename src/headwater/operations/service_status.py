@@ -40,7 +40,7 @@ class SchedulerView:
     in_flight: int  # polls that run
     outage: str | None  # kind of the current outage (O2, O3)
     outage_since: datetime | None
-    cleanup_paused_until: datetime | None  # while the clock is in doubt (C3)
+    cleanup_paused_until: datetime | None  # while the clock may be wrong (C3)
 
 
 def scheduler_view(service: Service) -> SchedulerView:

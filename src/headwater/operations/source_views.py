@@ -23,7 +23,7 @@ from headwater.model import (
 from headwater.operations.filters import source_filter_stats
 from headwater.operations.sources import url_spellings
 from headwater.operations.users_and_podcasts import DEFAULT
-from headwater.rules.explanation import Explanation, LaneNow, explain, next_poll_at
+from headwater.rules.explanation import Explanation, LaneStatus, explain, next_poll_at
 from headwater.rules.health import health_of
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import hold_seconds, host_of, lane_of, poll_delay
@@ -44,7 +44,7 @@ _Related = tuple[
     Mapping[str, tuple[Suggestion, ...]],
     Mapping[str, FilterStats],
 ]
-Look = Callable[[str, str], tuple[HostState, LaneNow]]  # reads a lane, for one of its sources
+Look = Callable[[str, str], tuple[HostState, LaneStatus]]  # reads a lane, for one of its sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ async def explanation_of(
     lane, lane_now = lane_of(source, subject.user_id) or "", None
     if look is None:
         state = await store.hosts.get(lane)
-        lane_now = LaneNow(paused=True) if paused else None
+        lane_now = LaneStatus(paused=True) if paused else None
     else:
         state, lane_now = look(lane, source.id)
     polled = (await _polled_at(store, [source]))[source.id] is not None

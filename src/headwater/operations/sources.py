@@ -88,7 +88,7 @@ def new_source(
 
 
 def check_watch(source: Source) -> None:
-    """Raise UsageError if parts of a page are to be watched of a source that is no page (W4)."""
+    """Raise UsageError if parts of a page are to be watched of a source that is not a page (W4)."""
     if source.watch is not None and source.type is not SourceType.WEBSITE:
         message = f"watch is for the type website, not for {source.type}: set it to null"
         raise UsageError(message, field="watch")
@@ -191,7 +191,7 @@ def edited_as(
 
 
 async def remove_sources(store: Store, wanted: SourceFilter, ids: Sequence[str]) -> BatchCounts:
-    """Delete those of these sources that match `wanted`, in batches of a bounded number of rows."""
+    """Delete the given sources that match `wanted`, in batches of a bounded number of rows."""
     weights = await store.sources.weights(ids)
     total = BatchCounts()
     for batch in _deletion_batches(ids, weights):

@@ -71,7 +71,7 @@ def _within(creator: Token, scope: TokenScope, expires_at: datetime | None) -> d
         raise Forbidden(f"a token with scope {scope} needs an administrator's token")
     if expires_at is None or creator.expires_at is None:
         return expires_at or creator.expires_at
-    if expires_at > creator.expires_at:  # else a leaked token could be renewed for ever
+    if expires_at > creator.expires_at:  # else a leaked token could be renewed forever
         raise UsageError("it would expire after the token that creates it", field="expiresAt")
     return expires_at
 

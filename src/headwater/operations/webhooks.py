@@ -115,7 +115,7 @@ async def send_test(store: Store, webhook: Webhook, now: datetime) -> WebhookDel
 async def resend(
     store: Store, webhook: Webhook, delivery_id: str, now: datetime
 ) -> WebhookDelivery:
-    """Send a message once more, with the same id."""
+    """Send a message again, with the same id."""
     describe("webhook.resend", f"webhook {webhook.id}", delivery=delivery_id)
     return await store.webhooks.resend(webhook.id, delivery_id, now)
 
@@ -126,7 +126,7 @@ async def _with_secret(
     secret: str,
     store: Callable[[SealedSecret], Awaitable[None]],
 ) -> None:
-    """Encrypt a secret and store it; once more if the master key was rotated meanwhile (U5)."""
+    """Encrypt a secret and store it; again if the master key was rotated meanwhile (U5)."""
     try:
         await store(vault.seal(secret, user_id=OWNER, provider=webhook_id))
     except KeyRetired:

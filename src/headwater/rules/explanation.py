@@ -34,7 +34,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneNow:
+class LaneStatus:
     """The live state of a source's lane; without a running service only `paused` is known."""
 
     ahead: int | None = None  # sources queued before this one; None: it is not queued
@@ -67,7 +67,7 @@ def explain(
     *,
     polled: bool = True,
     key_advice: str | None = None,
-    lane: LaneNow | None = None,
+    lane: LaneStatus | None = None,
     pages_pending: int = 0,
     storm_kind: str | None = None,
     search: tuple[datetime, str | None] | None = None,
@@ -198,7 +198,7 @@ def _address_steps(
         yield ExplanationStep("feed search", text, began_at)
 
 
-def _steps_now(lane: LaneNow, next_at: datetime | None) -> Iterator[ExplanationStep]:
+def _steps_now(lane: LaneStatus, next_at: datetime | None) -> Iterator[ExplanationStep]:
     if lane.polling:
         yield ExplanationStep("in flight", "it is being polled right now")
     elif lane.ahead is not None:
@@ -213,7 +213,7 @@ def _steps_now(lane: LaneNow, next_at: datetime | None) -> Iterator[ExplanationS
         yield ExplanationStep("outage", text)
 
 
-def _position(lane: LaneNow) -> str:
+def _position(lane: LaneStatus) -> str:
     texts = {0: "next in its lane", 1: "1 source waits before it"}
     text = texts.get(lane.ahead or 0, f"{lane.ahead} sources wait before it")
     if lane.in_flight:

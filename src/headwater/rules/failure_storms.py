@@ -7,11 +7,11 @@ from headwater.model import Failure, FailureType, Source
 
 WINDOW_SECONDS = 3600.0
 MIN_SOURCES = 3
-_OF_TEN = 6  # so many of ten polled sources must fail in the same way
+_OF_TEN = 6  # this many of ten polled sources must fail in the same way
 
 
 def most_others(failing: int) -> int:
-    """How many other sources of the host may have been polled in a storm of so many sources."""
+    """How many other sources of the host may have been polled in a storm of this many sources."""
     return failing * (10 - _OF_TEN) // _OF_TEN
 
 

@@ -106,7 +106,7 @@ def front_page(url: str) -> str | None:
 
 
 def is_still_wanted(search: FeedSearch, source: Source) -> bool:
-    """Whether a search goes on: the source has its URL still, and fails still."""
+    """Whether a search continues: the source still has its URL, and still fails."""
     is_same = source.url == search.feed_url and source.type is SourceType.RSS
     if not source.enabled and source.disabled_reason is None:
         return False  # a user disabled it meanwhile

@@ -79,5 +79,5 @@ def _parsed(text: str) -> Query | None:
     """The query of a stored filter; None, which filters nothing, if it is invalid."""
     try:
         return parse_filter(text)
-    except QueryError:  # written by other means: the polls of the source go on
+    except QueryError:  # written by other means: the polls of the source continue
         return None

@@ -28,7 +28,7 @@ MAX_ATTEMPTS = 3
 GIVE_UP_AFTER = timedelta(hours=6)  # after the first attempt
 ARTICLES_WAIT = timedelta(hours=1)  # for a page, before an article is made without it
 _RETRY_AFTER = (timedelta(minutes=10), timedelta(hours=1))  # after the first and second attempt
-_RETRY_LOCAL = timedelta(minutes=1)  # after a failure of our own network, which is no attempt
+_RETRY_LOCAL = timedelta(minutes=1)  # after a failure of our own network, which is not an attempt
 
 MIN_GAIN = 1.3  # length of the page's text, in lengths of the feed's text
 MIN_SHARED = 0.5  # share of the feed's words that the page must have

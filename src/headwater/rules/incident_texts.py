@@ -27,7 +27,7 @@ class SourceState:
 
     @property
     def is_failing(self) -> bool:
-        """Whether it fails, or failures disabled it; a user's own choice is no problem (Y2)."""
+        """Whether it fails, or failures disabled it; a user's own choice is not a problem (Y2)."""
         return self.auto_disabled or (self.enabled and self.failures > 0)
 
 
@@ -65,7 +65,7 @@ _CAUSES: Mapping[str, _Cause] = {
         "there is no safe connection to the site",
         "Its certificate is not valid. Open the address in a browser, and tell the owner.",
     ),
-    "parse": _Cause("the answer is no feed", _GONE),
+    "parse": _Cause("the answer is not a feed", _GONE),
     "timeout": _Cause("the site does not answer in time", _NO_ANSWER),
     "connection": _Cause("the site does not respond", _NO_ANSWER),
     "key": _Cause(

@@ -16,7 +16,7 @@ from headwater.rules.incident_texts import SourceState, texts
 SELECTOR_POLLS = 3
 REJECTED_KINDS = frozenset({"401", "403", "429", "503"})
 REJECTING_AFTER = timedelta(hours=6)
-STALLED_SECONDS = 60.0  # results that wait for so long are an incident
+STALLED_SECONDS = 60.0  # results that wait for this long are an incident
 _FLOWING_SECONDS = 8.0  # and none any more when the oldest has waited for less than this
 _LITTLE_FREE_BYTES = 500 * 1024**2
 _ENOUGH_FREE_BYTES = 750 * 1024**2
@@ -231,7 +231,7 @@ def _of_service(
     match kind:
         case IncidentKind.OUTAGE:
             lasts = service.outage
-            if known is not None and not lasts:  # a restart alone is no end
+            if known is not None and not lasts:  # a restart alone is not an end
                 succeeded_at = evidence.succeeded_at
                 lasts = None if succeeded_at is None or succeeded_at < since else lasts
         case IncidentKind.STORING:

@@ -60,7 +60,7 @@ def followed_redirect(
         return Redirect(moved_to, now, polls=0), withdrawn
     if known is None or known.url != moved_to:
         return Redirect(moved_to, now, polls=1), withdrawn
-    if known.polls == 0:  # it led to something else once: that is no move
+    if known.polls == 0:  # it led to something else once: that is not a move
         return known, {}
     redirect = replace(known, polls=known.polls + 1)
     if redirect.is_suggested or not is_confirmed(redirect, now):

@@ -8,7 +8,7 @@ from headwater.rules.ignored_lines import IgnoredLines, kept_lines
 from headwater.watch_settings import WatchSettings
 
 VERSIONS = 3  # how many versions are compared
-_MAX_LINES = 5  # more are no noise
+_MAX_LINES = 5  # more are not noise
 _MAX_LENGTH = 200  # characters; a longer line is content
 _MAX_REPLACED = 40  # characters of a line that `*` stands for; more are content
 _MIN_LETTERS = 3  # in a pattern with `*`: fewer would ignore too many other lines

@@ -20,7 +20,7 @@ class Pasted:
     """What pasted text stands for."""
 
     url: str
-    type: SourceType | None = None  # None: only a visit can tell
+    type: SourceType | None = None  # None: only a visit shows it
     recognised_as: str | None = None  # the rule of a known site
     lookup: Lookup | None = None  # of the address of the feed, which replaces `url`
 
@@ -60,7 +60,7 @@ def as_url(pasted: str) -> str:
         )
     if _BARE_WORD.fullmatch(text) and text.lower() != "localhost":
         raise BadUrl(
-            f"“{text}” alone is no address: a site has a name such as {text.lower()}.com, "
+            f"“{text}” alone is not an address: a site has a name such as {text.lower()}.com, "
             f"an X timeline is written @{text}",
             field="url",
         )

@@ -62,7 +62,7 @@ class ComparedText:
     """
 
     words: int
-    phrases: "array[int]"  # all runs of so many words, in order
+    phrases: "array[int]"  # all runs of this many words, in order
 
     @classmethod
     def of(cls, text: str) -> "ComparedText":
@@ -206,7 +206,7 @@ def _has_words_of_its_own(covered: bytes) -> bool:
     if len(covered) - sum(covered) < _OWN_WORDS - _CHANCE_WORDS:
         return False  # too few words are not in common
     sums = list(accumulate(covered, initial=0))
-    in_common = map(sub, sums[_OWN_WORDS:], sums)  # of each run of so many words
+    in_common = map(sub, sums[_OWN_WORDS:], sums)  # of each run of this many words
     return min(in_common, default=_OWN_WORDS) <= _CHANCE_WORDS
 
 
@@ -229,5 +229,5 @@ def _words(text: str) -> list[str]:
 
 
 def _phrases(words: Sequence[str], length: int) -> list[str]:
-    """All runs of so many words."""
+    """All runs of this many words."""
     return [" ".join(each) for each in zip(*(words[n:] for n in range(length)), strict=False)]

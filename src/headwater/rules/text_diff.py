@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
 
-# Where a text is split: at line breaks, and at spaces behind the end of a sentence. A stop behind
+# Where a text is split: at line breaks, and at spaces after the end of a sentence. A stop after
 # one or two letters with a capital is an abbreviation (`Dr.`, `J.`). A row of a table, whose cells
 # are separated by tabs, stays together.
 _LINE_END = re.compile(r"(\n\s*+)")

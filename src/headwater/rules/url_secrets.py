@@ -88,7 +88,7 @@ def _mask_query(query: str, level: int = 0) -> str:
 
 
 def _mask_pair(pair: str, level: int) -> str:
-    """Mask the rest of a pair behind the first secret name; a `?` in its value begins a name."""
+    """Mask the rest of a pair after the first secret name; a `?` in its value begins a name."""
     _, equals, mark = _SEPARATORS[level]
     start = 0
     for part in mark.split(pair):

@@ -19,7 +19,7 @@ _JITTER = 0.1  # a retry is up to this share later
 
 
 def retry_at(attempts: int, now: datetime, rng: Random) -> datetime | None:
-    """When a message is sent again after so many failed attempts; None: it is given up."""
+    """When a message is sent again after this many failed attempts; None: it is given up."""
     if attempts > len(RETRY_AFTER):
         return None
     return now + RETRY_AFTER[attempts - 1] * (1 + rng.uniform(0, _JITTER))

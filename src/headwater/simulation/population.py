@@ -90,7 +90,7 @@ def with_dead_feeds(population: Population, days: float, rng: Random) -> Populat
 
 
 def _silences(population: Population, days: float, rng: Random) -> dict[str, Silence]:
-    """Return when some feeds publish nothing: they fall silent, some for ever."""
+    """Return when some feeds publish nothing: they fall silent, some forever."""
     found = {}
     for source in population.sources:
         if source.type is SourceType.RSS and rng.random() < _SILENT_SHARE:

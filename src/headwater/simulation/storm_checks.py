@@ -151,7 +151,7 @@ class StormChecks:
         return StormVerdict.MAYBE if self._is_redated(host) else StormVerdict.YES
 
     def has_lasted(self, record: SourceRecord, seconds: float) -> bool:
-        """Return whether the host of a source has had a storm for so long."""
+        """Return whether the host of a source has had a storm for this long."""
         since, at = self._host(record).stormy_since, self._state.clock.monotonic()
         is_sure = self.lasts(record) is StormVerdict.YES
         return is_sure and since is not None and since < at - seconds

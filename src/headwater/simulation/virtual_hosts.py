@@ -68,7 +68,7 @@ class Silence:
         return min(at, self.since) if at < self.until else at - (self.until - self.since)
 
     def time_of(self, published: float) -> float:
-        """Return when the source had published for so long."""
+        """Return when the source had published for this long."""
         return published if published <= self.since else published + self.until - self.since
 
 

@@ -70,7 +70,7 @@ def unlinked(
     """The ids of posts that are in no article yet, split into batches.
 
     They were created within the age window, or an undo has freed them (E1). With a limit, which is
-    at least MAX_POSTS, they are at most so many, and the others of their digests are among them.
+    at least MAX_POSTS, they are at most this many, and the others of their digests are among them.
 
     Posts with a page visit that is pending since a later time are left out (T4), with `story_once`
     also those whose story another post represents (I2).
@@ -153,7 +153,7 @@ def _make(
     *,
     lock: str = "",
 ) -> tuple[list[Article], int]:
-    """The articles of those of these posts that are in none, and the number of these posts.
+    """The articles of the given posts that are in none, and the number of these posts.
 
     An article that has a number is stored already and gets further posts (E3).
     """

@@ -9,7 +9,7 @@ from headwater.store import posts
 from headwater.store.database import Row, Session
 from headwater.store.row_mapping import from_ms, to_ms
 
-GRACE = timedelta(days=1)  # undone articles and freed posts are kept at least so long (E1)
+GRACE = timedelta(days=1)  # undone articles and freed posts are kept at least this long (E1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _refuse_missing(rows: Sequence[Row], ids: Sequence[str] | None, batch: str |
 
 
 def _digests(session: Session, article_ids: Sequence[str]) -> list[str]:
-    """Those of these articles that have a text of their own, made of several posts; no thread."""
+    """The given articles that have a text of their own, made of several posts; no thread."""
     sql = """SELECT l.article_id FROM post_articles l JOIN posts p ON p.id = l.post_id
         JOIN articles a ON a.id = l.article_id WHERE l.article_id IN :ids
             AND NOT l.is_copy AND a.thread_id IS NULL GROUP BY l.article_id
@@ -135,7 +135,7 @@ def delete(
 def batches(
     session: Session, podcast_id: str, *, limit: int, after: tuple[int, str] | None = None
 ) -> list[ProcessedBatch]:
-    """The batches of a podcast, newest first; `after` continues behind a time and an id."""
+    """The batches of a podcast, newest first; `after` continues after a time and an id."""
     behind = "" if after is None else "HAVING (max(processed_at), min(id)) < (:at, :id)"
     sql = f"""SELECT batch, count(*), max(processed_at), min(id) FROM articles
         WHERE podcast_id = :podcast AND batch IS NOT NULL GROUP BY batch {behind}

@@ -61,7 +61,7 @@ def _lengths(session: Session, *, podcast_id: str, ids: Sequence[str]) -> dict[s
 
 
 def _existing(session: Session, podcast_id: str, ids: Sequence[str]) -> list[Article]:
-    """Those of these articles that exist, in the order of `ids`."""
+    """The given articles that exist, in the order of `ids`."""
     sql = f"""SELECT {columns(ARTICLE_COLUMNS)} FROM articles
         WHERE id IN :ids AND podcast_id = :podcast"""
     rows = session.fetch(sql, {"ids": ids, "podcast": podcast_id})
@@ -239,7 +239,7 @@ class Articles(NumberedTable[Article]):
         return Plan(created, linked, tuple(articles), copies)
 
     async def each(self, podcast_id: str, ids: Sequence[str]) -> AsyncIterator[Article]:
-        """Those of these articles that exist, in this order; few are in memory at a time."""
+        """The given articles that exist, in this order; few are in memory at a time."""
         for left in chunks(ids, _LENGTHS_PER_QUERY):
             lengths = await self.database.read(partial(_lengths, podcast_id=podcast_id, ids=left))
             while left:

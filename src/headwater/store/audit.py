@@ -134,7 +134,7 @@ class AuditLog:
         """Store what is described and no transaction has stored, such as the final numbers."""
         if change.action is None or change.is_current:
             return
-        token = _current.set(None)  # this is no change of its own
+        token = _current.set(None)  # this is not a change of its own
         try:
             if change.entry_id is None:
                 change.entry_id = await self._database.write(change.insert)
@@ -156,7 +156,7 @@ class AuditLog:
     async def newest(
         self, *, limit: int, since: datetime | None = None, before: int | None = None
     ) -> Sequence[AuditEntry]:
-        """Entries, newest first; `before` continues behind an id."""
+        """Entries, newest first; `before` continues after an id."""
         return await self._database.read(lambda s: _newest(s, limit, since, before))
 
 

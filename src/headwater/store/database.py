@@ -174,11 +174,11 @@ class Database(ABC):
         return await self._write_change(self._long_writer, work)
 
     async def write_apart(self, work: Callable[[Session], T]) -> T:
-        """Run a transaction that is no change by a person, such as to the state of a host."""
+        """Run a transaction that is not a change by a person, such as to the state of a host."""
         return await self._transaction_in(self._writer, work)
 
     async def write_long_apart(self, work: Callable[[Session], T]) -> T:
-        """Run a long transaction that is no change by a person, such as a poll (H3)."""
+        """Run a long transaction that is not a change by a person, such as a poll (H3)."""
         return await self._transaction_in(self._long_writer, work)
 
     async def _write_change(self, thread: ThreadPoolExecutor, work: Callable[[Session], T]) -> T:
@@ -233,7 +233,7 @@ class Database(ABC):
     ) -> T:
         """Run a function on the calling thread's connection.
 
-        An idle connection may have been cut: it is run once more on a new one.
+        An idle connection may have been cut: it is run again on a new one.
         """
         try:
             return self._translated(work, run)
@@ -371,7 +371,7 @@ def _method_maker(how: str) -> Callable[[Callable[Concatenate[Session, P], T]], 
 
 
 # A method of `Tables` made of a function: of queries, one query, few rows, a transaction, or a
-# transaction that is no change by a person.
+# transaction that is not a change by a person.
 reads = _method_maker("read")
 reads_single = _method_maker("read_single")
 reads_inline = _method_maker("read_inline")

@@ -1,7 +1,7 @@
 """The steps of copying one database into another; a copy may be interrupted at any time.
 
 The target stores what it is a copy of. Rows are copied in the order of their keys, which both
-databases compare by bytes: a later run continues behind the target's last row of each table.
+databases compare by bytes: a later run continues after the target's last row of each table.
 """
 
 import hashlib
@@ -101,7 +101,7 @@ class Table:
         return next(iter(session.fetch(sql)), None)
 
     def batch(self, session: Session, after: Key | None) -> list[Row]:
-        """The next rows behind a key; bounded in rows and length."""
+        """The next rows after a key; bounded in rows and length."""
         order = ", ".join(self.key)
         where, params = self._between(after, None)
         # keys and lengths first: bodies beyond the bound are never read
@@ -265,7 +265,7 @@ def table(session: Session, name: str, condition: str = "TRUE") -> Table:
 
 
 def advance_sequence(session: Session, name: str) -> None:
-    """Let a table's identity column continue behind the highest value that was copied."""
+    """Let a table's identity column continue after the highest value that was copied."""
     if session.kind == "sqlite":
         return  # SQLite does it itself
     sql = """SELECT column_name FROM information_schema.columns WHERE table_name = :table

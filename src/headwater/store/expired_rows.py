@@ -43,8 +43,8 @@ Found = Sequence[tuple[str, int | None]]  # ids of articles or posts, and until 
 class CleanupBatch:
     """A kind of rows to clean up."""
 
-    find: Callable[[Session, datetime, int], Ids]  # at most so many
-    remove: Callable[[Session, Ids, int], int]  # those that are still expired; about so many rows
+    find: Callable[[Session, datetime, int], Ids]  # at most this many
+    remove: Callable[[Session, Ids, int], int]  # those that are still expired; about this many rows
 
 
 def old_articles(default_days: int) -> CleanupBatch:

@@ -139,7 +139,7 @@ def count_between(
 def announce(
     session: Session, found: Mapping[str, ExpiringCounts], announced: Announced, now: datetime
 ) -> None:
-    """Store messages about what expires, by podcast; later calls go on from there.
+    """Store messages about what expires, by podcast; later calls continue from there.
 
     Both are one transaction: each item is reported once (V2).
     """

@@ -57,7 +57,7 @@ class FilterChange:
 
     @property
     def key(self) -> dict[str, object]:
-        """The columns that identify it as long as nobody has changed it."""
+        """The columns that identify it as long as it is unchanged."""
         values = {name: getattr(self, name) for name in _COLUMNS}
         return values | {"not_before": self.not_before or 0}
 

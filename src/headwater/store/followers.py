@@ -1,6 +1,6 @@
 """Followers: work that follows stored posts in batches, each in one transaction with its cursor.
 
-A killed process loses and repeats nothing: a batch and the cursor behind it are committed together.
+A killed process loses and repeats nothing: a batch and the cursor after it are committed together.
 """
 
 from collections.abc import Callable, Sequence
@@ -108,7 +108,7 @@ def follow(session: Session, follower: Follower, limit: int = POSTS_PER_BATCH) -
 
 
 def skip_next(session: Session, follower: Follower) -> str | None:
-    """Advance the cursor behind the next post without handling it; return the post's id."""
+    """Advance the cursor past the next post without handling it; return the post's id."""
     after = _locked_cursor(session, follower)
     wanted = NumberRange(after, horizon(session), column=follower.column)
     page = follower.read(session, wanted, 1)

@@ -35,7 +35,7 @@ _START_VISITS = """
 """
 _Request = tuple[str, float, datetime | None]  # lane, delay, end of the same visit's own delay
 _Release = tuple[str, Visit | None]
-_IDLE_SECONDS = 120  # longer than any visit: a session that is idle for so long is abandoned
+_IDLE_SECONDS = 120  # longer than any visit: a session that is idle for this long is abandoned
 _MIN_SECONDS = 3.0  # delay after an unfinished visit, whose process may only be disconnected
 _Result = TypeVar("_Result")
 

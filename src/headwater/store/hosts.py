@@ -279,7 +279,7 @@ def _holds(outcomes: Sequence[Outcome]) -> list[tuple[str, Hold]]:
 
 
 def names(session: Session, *, owner: str | None, after: str, limit: int) -> list[str]:
-    """The hosts of a user's sources and pending pages, in order and behind a given one.
+    """The hosts of a user's sources and pending pages, in order and after a given one.
 
     `owner`: None for those of all users.
     """

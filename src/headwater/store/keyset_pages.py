@@ -23,7 +23,7 @@ class KeysetPage(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class PageBounds:
-    """The rows of one owner, named by a column, ordered by id and behind a given id."""
+    """The rows of one owner, named by a column, ordered by id and after a given id."""
 
     column: str
     owner: str | None
@@ -92,7 +92,7 @@ def fetch_page(
         more = bool(rows) and count < len(lengths)  # the rows may have been deleted in between
         if items or not more:
             return KeysetPage(items, more)
-        # no row is readable, but the caller needs an item to continue behind
+        # no row is readable, but the caller needs an item to continue after
         bounds = replace(bounds, behind=rows[-1][0])
 
 
@@ -104,10 +104,10 @@ def fetch_items(
     limit: int,
     after: Place | None,
 ) -> list[Item]:
-    """The next `limit` items behind a position; fewer only at the end of the list.
+    """The next `limit` items after a position; fewer only at the end of the list.
 
-    `fetch` returns the next `limit` rows behind a position. `read` leaves out unreadable ones;
-    rows behind them take their place, so that callers can rely on the number of items.
+    `fetch` returns the next `limit` rows after a position. `read` leaves out unreadable ones;
+    rows after them take their place, so that callers can rely on the number of items.
     """
     items: list[Item] = []
     while len(items) < limit:

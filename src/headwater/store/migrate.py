@@ -54,7 +54,7 @@ def _refuse_other_schema(session: Session) -> None:
     sql = """SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_version'
         AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"""
     if rows := session.fetch(sql):
-        raise StoreError(f"this is no headwater database: it has a table {rows[0][0]!r}")
+        raise StoreError(f"this is not a headwater database: it has a table {rows[0][0]!r}")
 
 
 def statements(script: str) -> list[str]:

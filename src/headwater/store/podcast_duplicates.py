@@ -139,7 +139,7 @@ def index_batch(session: Session, found: Sequence[tuple[str, int]], limit: int) 
     left = limit
     for id_ in ids:
         behind = last if id_ == source else ""
-        # behind all hashes with this prefix
+        # after all hashes with this prefix
         params = {"source": id_, "prefix": behind, "hash": behind and behind + _MAX_PREFIX}
         prefixes = [row[0] for row in session.fetch(_NEXT_PREFIXES, params | {"limit": left})]
         add(session, podcast_id, id_, prefixes)

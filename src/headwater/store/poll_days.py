@@ -168,7 +168,7 @@ def _newest(
 ) -> list[PollDay]:
     """The last days on which a source was polled, newest first, with polls of the history.
 
-    `before` continues behind the number of a day.
+    `before` continues after the number of a day.
     """
     params = {"source": source_id, "before": 2**31 - 1 if before is None else before}
     sql = f"""SELECT {_COLUMNS} FROM poll_days WHERE source_id = :source AND day < :before

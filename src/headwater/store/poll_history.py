@@ -72,7 +72,7 @@ _read_record = RowReader("polls", _DECODERS, _record_of)
 def newest(
     session: Session, source_id: str, *, limit: int, before: int | None = None
 ) -> list[PollRecord]:
-    """The last polls of a source, newest first; `before` continues behind a poll's id."""
+    """The last polls of a source, newest first; `before` continues after a poll's id."""
     bounds = PageBounds("source_id", source_id, limit, max_id=2**63 - 1)
     sql = f"SELECT {_COLUMNS} FROM polls {bounds.sql(session.kind)}"
     return fetch_items(

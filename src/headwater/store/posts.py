@@ -158,7 +158,7 @@ def _page(
 ) -> KeysetPage[Post]:
     """Posts of a podcast or source, newest first; a page of long ones is shorter.
 
-    `before` continues behind a post's id.
+    `before` continues after a post's id.
     """
     source_id = chosen.source_id if source_id is None else source_id  # has an index of its own
     column, owner = ("podcast_id", podcast_id) if source_id is None else ("source_id", source_id)
@@ -205,7 +205,7 @@ def _links(session: Session, podcast_id: str, ids: Sequence[str]) -> dict[str, t
 
 
 def _with_earlier(session: Session, ids: Sequence[str]) -> set[str]:
-    """Those of these posts that are not the first one stored of their source."""
+    """The given posts that are not the first one stored of their source."""
     sql = """SELECT x.id FROM posts x WHERE x.id IN :ids AND EXISTS (SELECT 1 FROM posts o
         WHERE o.source_id = x.source_id AND o.id < x.id)"""
     return {row[0] for row in session.fetch(sql, {"ids": ids})} if ids else set()

@@ -41,7 +41,7 @@ _FIELD_COLUMNS = {
 }
 _SOURCE_FIELDS = ("id", *(field.name for field in fields(Source) if field.name != "id"))
 SOURCE_COLUMNS = [c for name in _SOURCE_FIELDS for c in _FIELD_COLUMNS.get(name, (name,))]
-_READ_APART = {"post_ids", "source", "also_from"}  # fields that are no columns
+_READ_APART = {"post_ids", "source", "also_from"}  # fields that are not columns
 POST_COLUMNS = [f.name for f in fields(Post) if f.name not in _READ_APART]
 ARTICLE_COLUMNS = [f.name for f in fields(Article) if f.name not in _READ_APART]
 # columns of posts and articles that only clients or later steps change; new rows have the defaults
@@ -190,7 +190,7 @@ def unreadable_rows() -> list[tuple[str, str]]:
 
 
 def log_unreadable_rows_again() -> None:
-    """Log each unreadable row once more: another database is opened."""
+    """Log each unreadable row again: another database is opened."""
     _logged.clear()
 
 

@@ -62,7 +62,7 @@ _read_source = row_reader(SearchableSource, "sources")
 
 @dataclass(frozen=True, slots=True)
 class SearchPage(Generic[Item]):
-    """Results, and the position to continue behind, if there are more."""
+    """Results, and the position to continue after, if there are more."""
 
     items: tuple[Item, ...]
     next: Position | None

@@ -77,7 +77,7 @@ def scope_label(kind: Kind, podcast_id: str) -> str:
 
 
 def source_label(source_id: str) -> str:
-    """The label of what a source brought."""
+    """The label of the posts and articles of a source."""
     return f"source{source_id.encode().hex()}"
 
 
@@ -112,7 +112,7 @@ def labels_within(since: datetime | None, until: datetime | None, now: datetime)
 
 
 def labels_after(until: datetime, now: datetime) -> list[str]:
-    """Labels of months after a time: whatever has one is later; at most the latest months."""
+    """Labels of months after a time: an item with one is later; at most the latest months."""
     if until >= now:
         return []
     last = _month_number(now + 2 * _IN_THE_FUTURE)
@@ -169,7 +169,7 @@ def words_with_prefix(session: Session, prefix: str, limit: int) -> list[str]:
 
 
 def replace_entries(session: Session, entries: Sequence[IndexEntry]) -> int:
-    """Replace those of these entries that are there: others are yet to be added.
+    """Replace the given entries that are there: others are yet to be added.
 
     Most changes of posts, such as of their story, do not change their entry. It is not written
     again then. Return how many were.

@@ -80,7 +80,7 @@ class SearchConditions:
     """A translated query: conditions in SQL."""
 
     scope: str  # on the podcast
-    index: str | None  # that the index answers, perhaps together with the one on the podcast
+    index: str | None  # that the index answers, possibly together with the one on the podcast
     others: tuple[str, ...] = ()
 
 

@@ -124,7 +124,7 @@ def number_articles(session: Session, ids: Sequence[str], _limit: int) -> int:
 
 
 def _unnumbered(session: Session, table: str, ids: Sequence[str]) -> list[str]:
-    """Those of these rows that have no number, locked."""
+    """The given rows that have no number, locked."""
     sql = f"""SELECT id FROM {table} WHERE id IN :ids AND seq IS NULL
         ORDER BY created_at, id FOR UPDATE"""
     return [row[0] for row in session.fetch(sql, {"ids": ids})]

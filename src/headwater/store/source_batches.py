@@ -199,7 +199,7 @@ def first_unknown(session: Session, podcast_id: str, ids: Sequence[str]) -> str 
 def edit(
     session: Session, wanted: SourceFilter, ids: Sequence[str], change: Callable[[Source], Source]
 ) -> BatchCounts:
-    """Change those of these sources that still match, each based on its current row."""
+    """Change the given sources that still match, each based on its current row."""
     where, params = matching(session, wanted, ids)
     rest = f"FROM sources s WHERE {where} ORDER BY s.id FOR NO KEY UPDATE"
     rows = session.fetch_bulk(columns(SOURCE_COLUMNS, "s"), rest, params)
@@ -248,7 +248,7 @@ def _forget_page(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 def request(
     session: Session, wanted: SourceFilter, ids: Sequence[str], now: datetime
 ) -> BatchCounts:
-    """Request a poll of those of these sources that still match (S9)."""
+    """Request a poll of the given sources that still match (S9)."""
     where, params = matching(session, wanted, ids)
     sql = f"UPDATE sources AS s SET requested_at = :now WHERE {where}"
     count = session.execute(sql, params | {"now": to_ms(now)})
@@ -266,7 +266,7 @@ def weights(session: Session, ids: Sequence[str]) -> Mapping[str, int]:
 def matching(
     session: Session, wanted: SourceFilter, ids: Sequence[str]
 ) -> tuple[str, dict[str, object]]:
-    """The condition for those of these sources that match a filter, with its parameters."""
+    """The condition for the given sources that match a filter, with its parameters."""
     conditions, params = conditions_of(wanted, session.kind)
     where = " AND ".join(["s.id IN :ids", *conditions])
     return where, params | {"ids": ids}
@@ -279,7 +279,7 @@ async def remove(
     *,
     check: Callable[[Source], object] | None = None,
 ) -> BatchCounts:
-    """Delete those of these sources that match, with everything that belongs to them.
+    """Delete the given sources that match, with everything that belongs to them.
 
     `check` is called with each of them in the first transaction, and may raise an error.
 

@@ -71,7 +71,7 @@ class SourceFilter:
 
 @dataclass(frozen=True, slots=True)
 class SourcePage:
-    """A page of sources, and the position behind which the next one begins, if there is one."""
+    """A page of sources, and the position after which the next one begins, if there is one."""
 
     sources: Sequence[Source]
     next: Position | None
@@ -87,7 +87,7 @@ def _query(
     upto: str | None = None,
     names: str = columns(SOURCE_COLUMNS, "s"),
 ) -> Query:
-    """A query for the sources behind a position, with its parameters."""
+    """A query for the sources after a position, with its parameters."""
     key = _KEYS[order].format(default_collation(kind))
     compared, direction = ("<", " DESC") if order in _DESCENDING else (">", "")
     conditions, params = conditions_of(wanted, kind)
@@ -114,7 +114,7 @@ def page(
     after: Position | None = None,
     many: bool = False,
 ) -> SourcePage:
-    """Matching sources behind a position; `many`: the podcast has too many to sort quickly."""
+    """Matching sources after a position; `many`: the podcast has too many to sort quickly."""
     query = partial(_query, session.kind, wanted, order, limit + 1, after)
     rows, index = None, "" if wanted.host is None else "sources_host"
     if many and order is SourceOrder.URL and wanted.host is None:
@@ -159,7 +159,7 @@ def count_up_to(session: Session, wanted: SourceFilter, most: int) -> int:
 def find(
     session: Session, wanted: SourceFilter, *, limit: int, after: Position | None = None
 ) -> list[Source]:
-    """Matching sources in the order they were added; `after` continues behind a position."""
+    """Matching sources in the order they were added; `after` continues after a position."""
     return fetch_items(
         lambda behind: session.fetch(
             *_query(session.kind, wanted, SourceOrder.OLDEST, limit, behind)

@@ -117,7 +117,7 @@ class Sources(Tables):
         return subject.source
 
     async def known(self, ids: Iterable[str]) -> Mapping[str, Source]:
-        """Those of these sources that exist, by id."""
+        """The given sources that exist, by id."""
         found = await self.subjects(sorted(set(ids)))
         return {id_: subject.source for id_, subject in found.items()}
 
@@ -135,7 +135,7 @@ class Sources(Tables):
         return []
 
     async def remove_many(self, wanted: SourceFilter, ids: Sequence[str]) -> BatchCounts:
-        """Delete those of these sources that still match, with everything that belongs to them."""
+        """Delete the given sources that still match, with everything that belongs to them."""
         return await source_batches.remove(self.database, wanted, ids)
 
     async def remove(

@@ -219,7 +219,7 @@ class SqliteDatabase(Database):
     def refuse_replaced(self, session: Session | None = None) -> None:
         """Raise DatabaseReplaced if a file was deleted or replaced since it was opened (K5).
 
-        SQLite would go on writing to the old file, which is lost when the process ends. This is
+        SQLite would continue writing to the old file, which is lost when the process ends. This is
         final: others may have changed a file that is put back. `session`, which is in no
         transaction, saves what is only in a deleted log.
         """

@@ -136,7 +136,7 @@ def _undo(session: Session, podcast_id: str, post_id: str) -> bool:
     articles = articles_of(session, [story])
     sql = "SELECT id FROM posts WHERE story_id = :story AND id <> :id ORDER BY id FOR UPDATE"
     others = [row[0] for row in session.fetch(sql, {"story": story, "id": post_id})]
-    left = [post_id, *(others if len(others) == 1 else ())]  # one post is no story
+    left = [post_id, *(others if len(others) == 1 else ())]  # one post is not a story
     _unlink_copies(session, post_id, others)
     session.execute("UPDATE posts SET story_id = NULL WHERE id IN :ids", {"ids": left})
     mark_changed(session, "posts", left)

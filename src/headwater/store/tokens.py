@@ -49,7 +49,7 @@ def _listed(
     after: tuple[object, ...] | None = None,
     token_id: str | None = None,
 ) -> list[ListedToken]:
-    """Tokens of one user, or of all if `only` is None; oldest first, behind a position."""
+    """Tokens of one user, or of all if `only` is None; oldest first, after a position."""
     at = _NAMES.index("created_at")
     fetch = partial(_fetch_listed, session, only, limit, token_id)
     return fetch_items(fetch, _read_listed, itemgetter(at, 0), limit=limit, after=after)

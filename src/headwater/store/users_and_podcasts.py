@@ -155,7 +155,7 @@ def _owners(session: Session, podcast_ids: Collection[str]) -> Mapping[str, User
 def _users(
     session: Session, *, limit: int = _ALL, after: After = None, only: str | None = None
 ) -> list[User]:
-    """Users, oldest first; `after` continues behind a row, `only` restricts them to one id."""
+    """Users, oldest first; `after` continues after a row, `only` restricts them to one id."""
     fetch = partial(_list, session, f"{_USER} WHERE", "id", only, limit)
     return fetch_items(fetch, _read_user.all, itemgetter(2, 0), limit=limit, after=after)
 

@@ -258,7 +258,7 @@ def _delivery(session: Session, webhook_id: str, delivery_id: str) -> WebhookDel
 
 
 def _resend(session: Session, webhook_id: str, delivery_id: str, now: datetime) -> WebhookDelivery:
-    """Send a message once more, with the same id."""
+    """Send a message again, with the same id."""
     _delivery(session, webhook_id, delivery_id)
     sql = """UPDATE deliveries SET attempts = 0, next_attempt_at = :now,
         next_attempt_set_at = :now, delivered_at = NULL WHERE id = :id"""

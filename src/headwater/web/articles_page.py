@@ -40,7 +40,7 @@ _MAX_POSTS = 50  # of a digest that are listed
 _MAX_BATCHES = 20
 _UNDO = "undo"  # the query parameter with the ids that the last action has marked
 _GONE = "One of these articles is gone, so none was {}. This is the list as it is."
-_Listed = tuple[Sequence[Article], Position | None]  # and where to go on, if there are more
+_Listed = tuple[Sequence[Article], Position | None]  # and where to continue, if there are more
 routes = APIRouter(prefix="/podcasts/{p}/articles", include_in_schema=False)
 
 

@@ -103,7 +103,7 @@ async def delete_webhook(page: WebhooksPage, webhook: OwnWebhook) -> Response:
 
 @_pages.post("/{w}/deliveries/{d}/resend")
 async def resend_delivery(page: WebhooksPage, webhook: OwnWebhook, d: str) -> Response:
-    """Send a message once more."""
+    """Send a message again."""
     page.app.visit_limits.check_visit(page.caller_id, webhook.url)
     await resend(page.store, webhook, d, page.app.clock.now())
     return done(_path(page, webhook), "webhook-resent")

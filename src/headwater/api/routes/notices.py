@@ -14,7 +14,7 @@ routes = documented_router("/api/users/{u}/notices", "incidents")
 
 @routes.get("")
 async def get_notices(app: CurrentApp, user: OwnUser) -> NoticesOut:
-    """Get the channels that tell a user about incidents, with the newest message to each."""
+    """Get the channels that notify a user of incidents, with the newest message to each."""
     return NoticesOut.of(await notices_of(app.store, user))
 
 
@@ -22,7 +22,7 @@ async def get_notices(app: CurrentApp, user: OwnUser) -> NoticesOut:
 async def replace_notices(
     app: CurrentApp, user: OwnUser, body: Annotated[NoticesIn, body_example(EXAMPLE_NOTICES)]
 ) -> NoticesOut:
-    """Replace the channels that tell a user about incidents.
+    """Replace the channels that notify a user of incidents.
 
     Each channel gets a message when an incident begins and one when it ends. A user receives
     their own sources, `default` also about problems of the whole service.

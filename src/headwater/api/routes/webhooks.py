@@ -129,7 +129,7 @@ async def list_deliveries(
 async def resend_delivery(
     app: CurrentApp, caller: CurrentCaller, webhook: OwnWebhook, d: DeliveryId
 ) -> WebhookDeliveryOut:
-    """Send a message once more, with the same id."""
+    """Send a message again, with the same id."""
     app.visit_limits.check_visit(caller.user_id, webhook.url)
     return WebhookDeliveryOut.of(await resend(app.store, webhook, d, app.clock.now()))
 

@@ -135,7 +135,7 @@ class SchedulerOut(ResponseModel):
     )
     outage_since: Moment | None = Field(description="When the outage began.", examples=[None])
     cleanup_paused_until: Moment | None = Field(
-        description="When cleanup resumes; it is paused while the clock is in doubt.",
+        description="When cleanup resumes; it is paused while the clock may be wrong.",
         examples=[None],
     )
 

@@ -251,7 +251,7 @@ class WebhookOperations(InPodcasts):
         *,
         idempotency_key: str | None = None,
     ) -> ApiRequest[WebhookDelivery]:
-        """Send a message once more, with the same id."""
+        """Send a message again, with the same id."""
         path = self._webhooks(podcast, webhook_id, "deliveries", delivery_id, "resend")
         return ApiRequest("POST", path, WebhookDelivery, headers=once(idempotency_key))
 

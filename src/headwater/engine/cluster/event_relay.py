@@ -26,7 +26,7 @@ _KEPT_FOR = timedelta(seconds=3)  # without listeners: a new one may still need 
 
 
 class EventRelay:
-    """Buffers events and sends them in batches; while the database is away the oldest are lost."""
+    """Buffers events and sends them in batches; without a database the oldest are lost."""
 
     def __init__(self, channel: NotifyChannel, events: Events, clock: Clock) -> None:
         self._channel = channel

@@ -85,7 +85,7 @@ class ShardAssignment:
     async def _state(self) -> ClusterState:
         state = await self.shards.state(self.worker, self.started_at, self.lease_seconds)
         if state.shards != self.leases.shard_count:
-            raise MustRestart("the number of shards was changed while this worker was away")
+            raise MustRestart("the number of shards was changed while this worker was disconnected")
         return state
 
     async def _reap(self) -> None:

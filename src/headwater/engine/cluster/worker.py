@@ -123,7 +123,7 @@ class ClusterWorker(Engine):
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then other workers poll whatever has not started."""
+        """Work until `stop` is set; then other workers poll what has not started."""
         beating = asyncio.create_task(self._beat_loop())  # until the last poll has ended
         try:
             await self._attempt(self._balance, "sharing the shards")
@@ -196,7 +196,7 @@ class ClusterWorker(Engine):
         try:
             async with asyncio.timeout(self._pace.lease_seconds + HAND_OVER_SECONDS):
                 await self.assignment.balance(may_reap=steady)
-        except TimeoutError as error:  # else this worker would keep its shards for ever
+        except TimeoutError as error:  # else this worker would keep its shards forever
             raise DatabaseUnavailable("the database does not respond") from error
 
     async def _beat_loop(self) -> None:
@@ -221,7 +221,7 @@ class ClusterWorker(Engine):
         if not self._store.results_waiting:
             self._store.database_error = None
         self.gates.prune()
-        self.faults.tidy()
+        self.faults.drop_old_evidence()
 
     async def _confirm(self) -> None:
         before = self.leases.snapshot()

@@ -150,7 +150,7 @@ class HostVisit:
         self._permits.append(permit)
 
     async def hold(self, lane: str, hold: Hold) -> None:
-        """Keep everyone away from a host that asked for a pause (P9)."""
+        """Allow no visit to a host that asked for a pause (P9)."""
         hosts = self._hosts
         hosts.gates.hold(lane, hold)
         if self._is_poll:

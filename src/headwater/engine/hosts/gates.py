@@ -124,7 +124,7 @@ class Gates:
             gate.free_at = max(gate.free_at, self._assume_visit_at + delay_seconds)
 
     def hold(self, lane: str, hold: Hold) -> None:
-        """Keep all visitors away from a host until its hold is over (P9)."""
+        """Allow no visit to a host until its hold ends (P9)."""
         gate = self.gate(lane)
         gate.hold = hold
         left = (hold.until - hold.set_at).total_seconds()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the driver is loaded where there is a server to connect to
 
 @asynccontextmanager
 async def visitor_access(store: Store, clock: Clock, policy: Policy) -> AsyncIterator[HostAccess]:
-    """Host access for a command that runs beside whatever polls the database."""
+    """Host access for a command that runs beside the process that polls the database."""
     if not store.database.takes_workers:
         locker = StoredVisits(store.hosts, clock)
         yield HostAccess(Gates((), clock), store.hosts, policy, locker)

@@ -65,16 +65,16 @@ def _parse_markup(document: bytes, first: str, url: str, max_entries: int) -> Fe
 
 
 def _description(first: str, name: str | None) -> str:
-    """What a document that is no feed is instead."""
+    """What a document that is not a feed is instead."""
     if first in _JSON_STARTS:
         return "the response is JSON, but not a JSON Feed"
     if name is None:
-        return "the response is neither XML nor JSON, so it is no feed"
+        return "the response is neither XML nor JSON, so it is not a feed"
     if name in PAGE_TAGS:
         return (
             "the response is an HTML page, not a feed; "
             "use the address of its feed, or the type website"
         )
     if name in FEED_ROOTS:
-        return "the response is cut off before its first element ends, so it is no feed"
+        return "the response is cut off before its first element ends, so it is not a feed"
     return f"the response is XML, but not a feed (its first element is <{name[:40]}>)"

@@ -64,7 +64,7 @@ Found = tuple[int, etree._Element, bool]  # rank, element, whether it is Atom's
 
 
 def read_xml(data: bytes, url: str, max_entries: int = MAX_ENTRIES) -> Feed | None:
-    """Parse a UTF-8 document that starts with its root element; None if it is no feed.
+    """Parse a UTF-8 document that starts with its root element; None if it is not a feed.
 
     Ill-formed XML is repaired first, since the parser's recovery would lose text and nesting.
     """

@@ -102,7 +102,7 @@ def _local(name: bytes) -> bytes:
 
 
 def repaired(data: bytes) -> tuple[bytes, bool]:
-    """Close open elements, drop unmatched end tags, escape text that is no markup.
+    """Close open elements, drop unmatched end tags, escape text that is not markup.
 
     The second value says whether the document itself closed its root element (R1) and no text was
     cut.

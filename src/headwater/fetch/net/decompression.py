@@ -67,7 +67,7 @@ def inflate_steps(body: bytes, encoding: str) -> Iterator[bytes]:
         yield from _DECODERS[encoding](body)
     except (zlib.error, brotli.error, zstandard.ZstdError) as error:
         reason = storable_line(str(error), 200)
-        raise BrokenBody(f"the body is no valid {encoding}: {reason}") from error
+        raise BrokenBody(f"the body is not valid {encoding}: {reason}") from error
 
 
 def _gunzip(body: bytes) -> Iterator[bytes]:

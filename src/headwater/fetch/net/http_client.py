@@ -137,7 +137,7 @@ class Client:
     ) -> Response:
         """Send a POST request; raises FetchError, also instead of following a redirect (V2).
 
-        A request that an idle connection has lost is sent once more. Of the body of the response,
+        A request that an idle connection has lost is sent again. Of the body of the response,
         whatever its status, only the start is kept.
         """
         first = parse_url(url)
@@ -332,7 +332,7 @@ def _next_url(
         raise errors.BadRedirect(f"{shown} redirects to where we do not go: {error}") from error
     chain.seen.add(url)
     if len(chain.seen) > max_redirects:
-        raise errors.BadRedirect(f"{shown} redirects once more, after {max_redirects} redirects")
+        raise errors.BadRedirect(f"{shown} redirects again, after {max_redirects} redirects")
     if target in chain.seen:
         raise errors.BadRedirect(f"{shown} redirects in a circle")
     return target

@@ -47,12 +47,12 @@ _METADATA_WORD = re.compile(
     """,
     re.VERBOSE,
 )
-_ALL = 0.8  # share of a block's text: a part with more is no cookie banner
-_MOST = 0.4  # share of a block's text: a part with more is no clutter, whatever its name
+_ALL = 0.8  # share of a block's text: a part with more is not a cookie banner
+_MOST = 0.4  # share of a block's text: a part with more is not clutter, even with such a name
 _LONG = 500  # characters; longer texts lose lines that are only a link
 _LINK_SHARE = 0.75
 _PARAGRAPHS = frozenset({"p", "header", "div"})
-_LEAD = 120  # characters of a paragraph in a header that is no metadata
+_LEAD = 120  # characters of a paragraph in a header that is not metadata
 # Lines that are labels or the time of a change, not text.
 _LABEL = re.compile(
     r"(?:share|print|e-?mail|save|tags?|tagged|comments?|advertisement|anzeige|publicidade|publicidad)"

@@ -9,7 +9,7 @@ from headwater.fetch.text.sanitize import MAX_TITLE_LENGTH, storable_line
 from headwater.rules.urls import WebUrl, follow, parse_url
 
 MAX_FEED_LINKS = 20
-# not plain XML and JSON: most such links are no feeds
+# not plain XML and JSON: most such links are not feeds
 _FEED_TYPES = frozenset(
     {"application/rss+xml", "application/atom+xml", "application/feed+json", "application/rdf+xml"}
 )

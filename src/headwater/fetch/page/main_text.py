@@ -7,7 +7,7 @@ from headwater.fetch.page.clutter import lines_without_clutter
 from headwater.fetch.page.html_blocks import Block, HtmlPage, Line
 from headwater.fetch.page.trafilatura_locator import located_block
 
-_ENOUGH = 200  # characters of an article that is no teaser (W1)
+_ENOUGH = 200  # characters of an article that is not a teaser (W1)
 _TEASER_FACTOR = 3  # if the text elsewhere is this much longer, the articles are teasers
 # Parts of a text rather than containers of a text.
 _TEXT_PARTS = frozenset(

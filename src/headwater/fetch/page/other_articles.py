@@ -35,7 +35,7 @@ _TITLE = re.compile(  # of such a list, in some languages
     re.VERBOSE | re.IGNORECASE,
 )
 _MAX_TITLE = 60  # characters
-_MAX_REST = 20  # of a title that is no heading, behind the words above
+_MAX_REST = 20  # of a title that is not a heading, after the words above
 _PARAGRAPH = 200  # characters without links that no teaser has
 _MIN_LINKS = 2
 _MAX_TEASER_LINES = 3  # from one link to the next; keeps the search linear too
@@ -45,7 +45,7 @@ _MOST = 0.4  # of the text: a page may consist of such a list
 
 
 def lines_of_other_articles(page: HtmlPage, root: Block, numbers: Sequence[int]) -> set[int]:
-    """Those of these lines of a block that belong to lists of other articles, with their titles."""
+    """The given lines of a block that belong to lists of other articles, with their titles."""
     found: set[int] = set()
     position = 0
     while position < len(numbers):
@@ -58,7 +58,7 @@ def lines_of_other_articles(page: HtmlPage, root: Block, numbers: Sequence[int])
 
 
 def _end_of_list(page: HtmlPage, root: Block, numbers: Sequence[int], start: int) -> int:
-    """The position behind the list that a line is the title of; `start` if it is none."""
+    """The position after the list that a line is the title of; `start` if it is none."""
     title = numbers[start]
     if not _is_title(page.lines[title]):
         return start

@@ -96,7 +96,7 @@ def decoded_page(data: bytes, content_type: str | None) -> str:
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether the bytes are UTF-8: that is no accident, while meta tags are often wrong."""
+    """Whether the bytes are UTF-8: bytes rarely are by chance, while meta tags are often wrong."""
     if data.isascii():  # this may be ISO-2022-JP
         return False
     try:

@@ -11,7 +11,7 @@ from headwater.fetch.page.selectors import select, selected_html
 from headwater.rules.url_secrets import masked
 from headwater.watch_settings import WatchSettings
 
-# Controls and graphics inside of included elements; their text is no content.
+# Controls and graphics inside of included elements; their text is not content.
 _CONTROLS = frozenset({"noscript", "svg", "select", "textarea", "audio", "canvas"})
 _CELLS = frozenset({"td", "th"})
 _MAX_INSIDE = 4  # blocks between a cell and its text

@@ -123,7 +123,9 @@ def _sendable(key: str | None) -> str:
     if not key:
         raise KeyMissing(f"the owner of this podcast has no X API key; add one with {HOW_TO_SET}")
     if not _KEY.fullmatch(key):
-        raise KeyMissing(f"the X API key is no bearer token; set a working one with {HOW_TO_SET}")
+        raise KeyMissing(
+            f"the X API key is not a bearer token; set a working one with {HOW_TO_SET}"
+        )
     return key
 
 

@@ -102,7 +102,7 @@ def read_page(body: bytes, *, name: str, user_id: str, key: str) -> TimelinePage
     posts = [] if posts is None else posts
     meta = document.get("meta")
     if not isinstance(posts, list) or not (posts or isinstance(meta, dict)):
-        raise BrokenBody("X answered with something that is no timeline")
+        raise BrokenBody("X answered with something that is not a timeline")
     posts = [post for post in posts if isinstance(post, dict) and _is_id(post.get("id"))]
     originals = _originals(document)
     return TimelinePage(
@@ -121,7 +121,7 @@ def _document(body: bytes, key: str) -> Document:
     except (ValueError, RecursionError) as error:
         raise BrokenBody("X answered with something that is not JSON, or cut short") from error
     if not isinstance(document, dict):
-        raise BrokenBody("X answered with JSON that is no object")
+        raise BrokenBody("X answered with JSON that is not an object")
     if not document.get("data"):
         _raise_errors(document, key)
     return document
