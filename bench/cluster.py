@@ -26,6 +26,7 @@ from bench import loopback_web, machine, postgres
 from headwater.app import App, open_app
 from headwater.model import Source, SourceType, Validators
 from headwater.settings import load_settings
+from headwater.store.sources import SourceFilter
 
 PORT = 18500
 HOSTS = 2000
@@ -82,11 +83,13 @@ async def one_turn(crew: Crew, sources: int) -> Round:
     return Round(rate, cpu / sources * 1000)
 
 
-async def one_round(app: App, sources: int) -> float:
-    """Make everything due, and wait until all of it is stored."""
+async def one_round(app: App, sources: int, *, only: str = "TRUE") -> float:
+    """Make everything due, or `only` sources with a condition; wait until all of it is stored."""
     last = await app.store.polls.last_id()
     await app.store.database.write(
-        lambda s: s.execute("UPDATE sources SET last_polled = last_polled - 864000000")
+        lambda s: s.execute(
+            f"UPDATE sources SET last_polled = last_polled - 864000000 WHERE {only}"
+        )
     )
     sql = """SELECT count(*), count(DISTINCT source_id), min(started_at),
         max(started_at + duration_ms) FROM polls WHERE id > :last"""
@@ -103,7 +106,7 @@ async def one_round(app: App, sources: int) -> float:
 
 async def fill(app: App, sources: int) -> None:
     """Sources that were polled before and are not due yet."""
-    if await app.store.source_counts.any_sources(None):
+    if await app.store.sources.positions(SourceFilter(podcast_id="default"), limit=1):
         return
     now = app.clock.now()
     await app.store.sources.add_many(
