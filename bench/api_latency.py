@@ -1,10 +1,11 @@
 """Latency of the API, route by route, while the scheduler polls at full speed.
 
-    python -m bench.api_latency [SECONDS] [REQUESTS_PER_SECOND] [SOURCES]
+    python -m bench.api_latency [SECONDS] [REQUESTS_PER_SECOND] [SOURCES] [UNINDEXED]
 
 A real `headwater serve`, whose sources are all due, serves a client that sends requests at a
 constant rate. A request counts from the time it should have been sent. The same requests are sent
-to a paused scheduler as a baseline.
+to a paused scheduler as a baseline. With UNINDEXED posts, these are indexed and grouped into
+stories at the same time.
 """
 
 import asyncio
@@ -20,18 +21,22 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
 import uvloop
 
-from bench import loopback_web
+from bench import loopback_web, search
 from headwater.app import App, open_app
 from headwater.model import Health, Outcome, OutcomeKind, Post, Source, SourceType, Validators
 from headwater.operations.articles import aggregate
 from headwater.rules.admission import content_hash, timed_id
 from headwater.settings import load_settings
+from headwater.store import Session, sequence_numbers
+from headwater.store.row_mapping import to_ms
+from headwater.store.search_index import CURSOR
 
 WEB_PORT = 18490
 HOSTS = 2000
@@ -74,12 +79,14 @@ class Served(NamedTuple):
     pid: int
 
 
-async def measure(seconds: float, rate: float, sources: int, folder: Path) -> None:
+async def measure(seconds: float, rate: float, sources: int, unindexed: int, folder: Path) -> None:
     """Fill a database, serve it, send the requests, and print one table."""
     url = f"sqlite:///{folder / 'bench.db'}"
     options = {"app.database-url": url, "app.fetch.allow-private-networks": True}
     async with open_app(load_settings(options=options, environ={})) as app:
         await fill(app, sources)
+        await app.followers.catch_up()
+        await add_unindexed(app, unindexed)
     async with serving(url, folder) as served, aiohttp.ClientSession(served.base) as session:
         await switch(session, paused=True)
         quiet = await routes_there(session)
@@ -98,6 +105,7 @@ async def measure(seconds: float, rate: float, sources: int, folder: Path) -> No
         polled, cpu = await polls_so_far(session) - before, await number(session, CPU) - cpu
         left = await number(session, "headwater_sources_due")
     async with open_app(load_settings(options=options, environ={})) as app:
+        print(f"unindexed posts: {unindexed:,} at the start, {await count_unindexed(app):,} left")
         await check(app, sources, int(before + polled))
     show(routes, polled / spent, left)
     print(f"the server had {cpu / spent:.2f} cores; others took {stolen:.2f} of this machine's")
@@ -135,6 +143,34 @@ async def fill(app: App, sources: int) -> None:
         )
     podcast = (await app.store.accounts.podcasts("default"))[0]
     await aggregate(app.store, podcast, now, app.policy)
+
+
+async def add_unindexed(app: App, count: int) -> None:
+    """Store posts of 150 words, different ones, that no follower has handled."""
+    corpus, now = search.Corpus(count), to_ms(app.clock.now())
+    first = await app.store.database.read(sequence_numbers.last)
+    recent = {"published_at": now, "created_at": now}  # else they belong to no story
+
+    def insert(session: Session, posts: Sequence[Post]) -> None:
+        rows = [
+            search.row_of(post)
+            | recent
+            | {"seq": first + (post.seq or 0), "source_id": f"source-{(post.seq or 0) % 200}"}
+            for post in posts
+        ]
+        session.insert_rows("posts", rows)
+        sequence_numbers.continue_after(session, first + (posts[-1].seq or 0))
+
+    for begin in range(1, count + 1, 1000):
+        posts = [post for post, _ in corpus.batch(begin, min(1000, count - begin + 1))]
+        await app.store.database.write(partial(insert, posts=posts))
+
+
+async def count_unindexed(app: App) -> int:
+    """How many stored posts and articles the search index does not have yet."""
+    sql = """SELECT count(*) FROM posts
+        WHERE seq > (SELECT CAST(value AS BIGINT) FROM facts WHERE name = :cursor)"""
+    return int((await app.store.database.fetch(sql, {"cursor": CURSOR}))[0][0])
 
 
 def a_post(source: Source, number: int) -> Post:
@@ -283,11 +319,12 @@ def show(routes: dict[str, RouteLatency], polls_per_second: float, left: float) 
 
 def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> None:
     """Measure and print one table."""
-    seconds, rate, sources = (*map(float, arguments), *(20.0, 50.0, 60_000.0)[len(arguments) :])
+    defaults = (20.0, 50.0, 60_000.0, 0.0)
+    seconds, rate, sources, unindexed = (*map(float, arguments), *defaults[len(arguments) :])
     print(f"{int(sources):,} sources on {HOSTS:,} hosts, all due, all 304; "
           f"{rate:g} requests a second for {seconds:g} s; {os.cpu_count()} cores")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, loopback_web.running(WEB_PORT, HOSTS):
-        uvloop.run(measure(seconds, rate, int(sources), Path(folder)))
+        uvloop.run(measure(seconds, rate, int(sources), int(unindexed), Path(folder)))
 
 
 if __name__ == "__main__":

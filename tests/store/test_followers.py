@@ -99,6 +99,16 @@ async def test_v1_two_processes_handle_no_post_twice(store: Store, url: str, clo
     assert await notes() == ids
 
 
+async def test_b3_a_poll_writes_neither_index_nor_marks(store: Store, clock):
+    await store_posts(store, await stored(store), "one", "two")
+    written = "SELECT (SELECT count(*) FROM search_documents), (SELECT count(*) FROM story_marks)"
+    assert await rows(store, written) == [(0, 0)]
+    await Followers(store, clock, all_followers()).catch_up()
+    documents, marks = (await rows(store, written))[0]
+    assert documents == 2
+    assert marks > 0
+
+
 async def test_b3_posts_that_join_a_story_are_indexed_once(store: Store, clock):
     text = TextGenerator(1).text(60)
     for end in ("", "More."):

@@ -61,6 +61,11 @@ class PostQuery:
         return bool(self.kept.keys() - {"order"})
 
     @property
+    def has_conditions(self) -> bool:
+        """Whether anything but the query is given."""
+        return bool(self.kept.keys() - {"q"})
+
+    @property
     def is_of_source(self) -> bool:
         """Whether all posts of one source are listed."""
         return self.kept.keys() - {"order"} == {"source"}
