@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import aiohttp
@@ -36,6 +37,7 @@ from headwater.settings import load_settings
 WEB_PORT = 18490
 HOSTS = 2000
 POSTS, POSTS_PER_SOURCE = 10_000, 20
+WORDS, VOCABULARY = 120, 20_000  # of a post
 WARM_UP_SECONDS = 3.0
 LIMIT_MS = 100.0
 CPU = "process_cpu_seconds_total"
@@ -135,10 +137,12 @@ async def fill(app: App, sources: int) -> None:
         )
     podcast = (await app.store.accounts.podcasts("default"))[0]
     await aggregate(app.store, podcast, now, app.policy)
+    await app.followers.catch_up()  # the search index and stories, before requests are measured
 
 
 def a_post(source: Source, number: int) -> Post:
-    body = f"{source.id} {number} " + "The river rose by a few centimetres over night. " * 20
+    rng = Random(f"{source.id} {number}")  # different texts: the same would be one story
+    body = " ".join(f"word{rng.randrange(VOCABULARY)}" for _ in range(WORDS))
     digest = content_hash(body)
     at = source.created_at + timedelta(seconds=number)
     return Post(
