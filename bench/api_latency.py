@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import aiohttp
@@ -41,6 +42,7 @@ from headwater.store.search_index import CURSOR
 WEB_PORT = 18490
 HOSTS = 2000
 POSTS, POSTS_PER_SOURCE = 10_000, 20
+WORDS, VOCABULARY = 120, 20_000  # of a post
 WARM_UP_SECONDS = 3.0
 LIMIT_MS = 100.0
 CPU = "process_cpu_seconds_total"
@@ -143,6 +145,7 @@ async def fill(app: App, sources: int) -> None:
         )
     podcast = (await app.store.accounts.podcasts("default"))[0]
     await aggregate(app.store, podcast, now, app.policy)
+    await app.followers.catch_up()  # the search index and stories, before requests are measured
 
 
 async def add_unindexed(app: App, count: int) -> None:
@@ -174,7 +177,8 @@ async def count_unindexed(app: App) -> int:
 
 
 def a_post(source: Source, number: int) -> Post:
-    body = f"{source.id} {number} " + "The river rose by a few centimetres over night. " * 20
+    rng = Random(f"{source.id} {number}")  # different texts: the same would be one story
+    body = " ".join(f"word{rng.randrange(VOCABULARY)}" for _ in range(WORDS))
     digest = content_hash(body)
     at = source.created_at + timedelta(seconds=number)
     return Post(

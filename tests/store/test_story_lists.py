@@ -18,6 +18,7 @@ from headwater.store import Session, Store
 from headwater.store.content_filter import EVERYTHING, ContentFilter, Filtered
 from headwater.store.search import SearchRequest
 from headwater.store.search_followers import search_follower
+from headwater.store.stories import MAX_ALSO_FROM
 from tests.factories import a_post
 from tests.store.store_data import DAY, HOUR, NOW, StoreClock, newest_posts, stored, with_posts
 from tests.store.test_search import QUERIES, SOURCES, TIMES, found_ids, posts, store_posts
@@ -160,6 +161,29 @@ async def test_i2_an_article_that_a_search_finds_represents_its_story(store: Sto
     assert await titles("apricot OR banana", until=NOW - DAY / 2) == ["apricot"]
     page = await store.articles.page("default", chosen=replace(ONCE, until=NOW - DAY / 2), limit=10)
     assert [article.title for article in page.items] == ["apricot"]
+
+
+async def test_i2_the_earliest_posts_of_a_large_story_are_listed(store: Store):
+    """Each post and article lists 50 others of its story, never itself."""
+    source = await stored(store)
+    at = [NOW - n * HOUR / 60 for n in range(120)]
+    names = [a_post(f"p{n}", source_id=source.id, published_at=one) for n, one in enumerate(at)]
+    await with_posts(store, source, *names)
+    await articles_of_each(store)
+    sql = "UPDATE posts SET story_id = CASE WHEN seq % 2 = 0 THEN 'even' ELSE 'odd' END"
+    await store.database.execute(sql)
+    found = await newest_posts(store, source_id=source.id, limit=200)
+    earliest_first = sorted(found, key=lambda post: post.published_at or NOW)
+    for post in found:
+        story = [one.id for one in earliest_first if one.story_id == post.story_id]
+        others = [id_ for id_ in story if id_ != post.id]
+        assert [each.post_id for each in post.also_from] == others[:MAX_ALSO_FROM]
+    by_id = {post.id: post for post in found}
+    articles = (await store.articles.page("default", limit=200)).items
+    assert len(articles) == 120
+    for article in articles:
+        (own,) = article.post_ids
+        assert article.also_from == by_id[own].also_from
 
 
 async def articles_of_each(store: Store) -> None:

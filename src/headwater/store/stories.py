@@ -1,5 +1,6 @@
 """Stories in lists and articles, and their undo (I2, I3); `story_grouping.py` finds them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -76,7 +77,8 @@ def story_once(table: str, among: str = "") -> str:
 
 def with_also_from(session: Session, posts: Sequence[Post]) -> list[Post]:
     """Posts with the other posts of their stories (I2)."""
-    members = _members(session, {post.story_id for post in posts if post.story_id is not None})
+    stories = {post.story_id for post in posts if post.story_id is not None}
+    members = _members(session, stories, MAX_ALSO_FROM + 1)
     if not members:
         return list(posts)
     return [
@@ -92,7 +94,9 @@ def also_from_of_articles(
 
     `links` are ids of articles and posts, and the stories of the posts.
     """
-    members = _members(session, {story for *_, story in links if story is not None})
+    most = max(Counter((article, story) for article, _, story in links).values(), default=0)
+    stories = {story for *_, story in links if story is not None}
+    members = _members(session, stories, MAX_ALSO_FROM + most)
     own, others = dict[str, set[str]](), dict[str, dict[str, AlsoFrom]]()
     for article_id, post_id, story in links:
         own.setdefault(article_id, set()).add(post_id)
@@ -105,16 +109,20 @@ def _others(members: Sequence[AlsoFrom], own: set[str]) -> tuple[AlsoFrom, ...]:
     return tuple(each for each in members if each.post_id not in own)[:MAX_ALSO_FROM]
 
 
-def _members(session: Session, stories: set[str]) -> dict[str, list[AlsoFrom]]:
-    """The posts of stories, earliest first."""
+def _members(session: Session, stories: set[str], most: int) -> dict[str, list[AlsoFrom]]:
+    """The first posts of each story, earliest first; a story may have thousands."""
     if not stories:
         return {}
-    sql = """SELECT p.story_id, p.id, p.url, coalesce(p.published_at, p.created_at),
-            s.id, coalesce(s.label, s.title), s.type, s.url
-        FROM posts p JOIN sources s ON s.id = p.source_id
-        WHERE p.story_id IN :stories AND p.filtered_by IS NULL ORDER BY 4, p.seq"""
+    sql = """SELECT p.story_id, p.id, p.url, p.moment, s.id, coalesce(s.label, s.title), s.type,
+            s.url
+        FROM (SELECT story_id, id, source_id, url, seq,
+                coalesce(published_at, created_at) AS moment,
+                row_number() OVER (PARTITION BY story_id
+                    ORDER BY coalesce(published_at, created_at), seq) AS place
+            FROM posts WHERE story_id IN :stories AND filtered_by IS NULL) p
+        JOIN sources s ON s.id = p.source_id WHERE p.place <= :most ORDER BY p.moment, p.seq"""
     members: dict[str, list[AlsoFrom]] = {}
-    for story, id_, url, at, *source in session.fetch(sql, {"stories": stories}):
+    for story, id_, url, at, *source in session.fetch(sql, {"stories": stories, "most": most}):
         each = AlsoFrom(id_, _read_source.one(source), url, from_ms(at))
         members.setdefault(story, []).append(each)
     return members
