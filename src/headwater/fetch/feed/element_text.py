@@ -99,7 +99,7 @@ def author_text(element: etree._Element) -> str:
 def person(text: str) -> str:
     """The name in `me@example.org (Name)` and similar forms."""
     text = one_line(text)
-    if "@" in text and len(text) < 1000:
+    if "@" in text and text[-1] in ")>" and len(text) < 1000:
         found = _NAME_THEN_ADDRESS.fullmatch(text) or _ADDRESS_THEN_NAME.fullmatch(text)
         if found:
             return found[1].strip(" \"'")

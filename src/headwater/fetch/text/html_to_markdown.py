@@ -19,7 +19,7 @@ from headwater.fetch.text.html_to_text import (
     one_line,
 )
 from headwater.fetch.text.markdown_writer import MarkdownWriter
-from headwater.fetch.text.usual_paragraphs import USUAL_PARAGRAPHS
+from headwater.fetch.text.usual_paragraphs import FIRST_PARAGRAPHS, USUAL_PARAGRAPHS
 
 _TOKEN = re.compile(  # its groups are the slash of an end tag, the name and the attributes
     rf"<(?:(?=[{HIDDEN_STARTS}])(?:{HIDDEN_ELEMENT})"
@@ -38,9 +38,16 @@ def write_html(html: str, markdown: MarkdownWriter) -> str:
     if len(html) > LONG_TEXT:
         parts = _parts(html, markdown)
         return joined_line(part for text in parts for part in decoded_parts(text))
-    head = HEAD.match(html)
-    tokens = iter(_PARAGRAPHS_OR_TOKEN.split(html[head.end() :] if head else html))
+    if head := HEAD.match(html):
+        html = html[head.end() :]
     pieces: list[str] = []  # of the plain text
+    if first := FIRST_PARAGRAPHS.match(html):
+        text, paragraphs = first.groups("")
+        plain = markdown.usual_paragraphs(f"{text}</p>{paragraphs}")
+        if plain is not None:
+            pieces += (plain, " ")
+            html = html[first.end() :]
+    tokens = iter(_PARAGRAPHS_OR_TOKEN.split(html))
     for text, paragraphs, slash, name, attributes in zip_longest(*[tokens] * 5):
         if text:
             pieces.append(markdown.short_text(text))

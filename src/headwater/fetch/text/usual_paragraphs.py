@@ -29,6 +29,8 @@ _LINK_ELEMENT = f"{_LINK_TAG.replace('(', '(?:', 1)}{_WORDS}</a>"
 _INSIDE = rf"(?:{_TEXT}|(?:{_ELEMENT}|{_LINK_ELEMENT})(?!\s*+<[^/]))*+"
 _TAG = r"""<p(?:\s[^<>&="']*+(?:="[^<>&"]*+"[^<>&="']*+)*+)?+>"""
 USUAL_PARAGRAPHS = rf"(?:{_TAG}{_INSIDE}</p>\s*+){{1,{_MAX_PARAGRAPHS}}}+"
+# At the start of a document; its groups are text before them, or without them, and the paragraphs.
+FIRST_PARAGRAPHS = re.compile(rf"({_INSIDE})(?:\Z|({USUAL_PARAGRAPHS}))", re.DOTALL)
 
 _START = re.compile(_TAG)
 _LINK = re.compile(rf"{_LINK_TAG}([^<]*+)</a>")
