@@ -148,8 +148,7 @@ class Poller:
         finished: dict[str, Outcome] = {}
         error: BaseException | None = None
         async for batch in batches:
-            recording = [self._record(subject, outcome) for (_, subject), outcome in batch]
-            recorded = await asyncio.gather(*recording, return_exceptions=True)
+            recorded = await self._record_all(batch)
             for ((due, subject), _), outcome in zip(batch, recorded, strict=True):
                 if isinstance(outcome, BaseException):
                     error = outcome
@@ -211,6 +210,13 @@ class Poller:
         failure = await self.faults.judge(subject, classify(answer), answer)
         now = self.clock.now()
         return failed(subject, failure, started_at=started_at, now=now, policy=self.policy)
+
+    async def _record_all(self, batch: Batch) -> Sequence[Outcome | BaseException]:
+        """Store outcomes together; a single one, the usual case, without a task of its own."""
+        recording = [self._record(subject, outcome) for (_, subject), outcome in batch]
+        if len(recording) > 1:
+            return await asyncio.gather(*recording, return_exceptions=True)
+        return [await recording[0]]
 
     async def _record(self, subject: Subject, outcome: Outcome) -> Outcome:
         """Store an outcome; one that cannot be stored is a failure of its source (H4, K5)."""
