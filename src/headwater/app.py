@@ -157,8 +157,8 @@ class App:
         return ParserPool(
             timeout_seconds=fetch.parse_timeout_seconds,
             memory_mb=fetch.parse_memory_mb,
-            processes=min(max(_cores(), 2), _MOST_PARSERS),
-            spare_core=_cores() > 1,
+            processes=min(max(available_cores(), 2), _MOST_PARSERS),
+            spare_core=available_cores() > 1,
             clock=self.clock,
         )
 
@@ -391,7 +391,7 @@ def master_key_file(database_url: str) -> Path:
     return Path("data") / "headwater.key"
 
 
-def _cores() -> int:
+def available_cores() -> int:
     """The number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not available on every system
         return len(os.sched_getaffinity(0))

@@ -1,6 +1,5 @@
 """The simulate command: days of polling in seconds, to check capacity and rules."""
 
-import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.progress import TaskProgressColumn, TimeRemainingColumn
 
-from headwater.app import App, pace_from
+from headwater.app import App, available_cores, pace_from
 from headwater.cli import humanize, output
 from headwater.cli.cli_context import CliContext, invocation, is_given
 from headwater.cli.columns import Cell, Column, Styled, number, wide
@@ -29,14 +28,15 @@ from headwater.operations.sources import new_source
 from headwater.rules.url_secrets import masked
 from headwater.settings import policy_from
 from headwater.simulation.capacity import LaneLoad, column_means
+from headwater.simulation.parts import DividedSimulation, collect_garbage_very_rarely
 from headwater.simulation.population import (
     ANSWER_SECONDS,
     Population,
     generated_population,
     population_of,
 )
-from headwater.simulation.scenarios import Report, run_and_report, scenario_of
-from headwater.simulation.simulation_run import Scenario, Simulation
+from headwater.simulation.scenarios import Report, scenario_of
+from headwater.simulation.simulation_run import Scenario
 from headwater.simulation.virtual_loop import START
 from headwater.source_settings import SETTINGS
 from headwater.store.sources import SourceFilter
@@ -82,6 +82,9 @@ def simulate(
         float, typer.Option(min=0.0, max=60.0, help="Response time of hosts.")
     ] = ANSWER_SECONDS,
     faults: Annotated[bool, typer.Option("--faults", help="Inject faults of all kinds.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes for many sources; default: one per core.")
+    ] = None,
     json: output.Json = False,
 ) -> None:
     """Simulate days of polling in seconds.
@@ -105,22 +108,16 @@ def simulate(
         scenario = scenario_of(
             population, seed=run_seed, days=days, faults=faults, policy=policy, pace=pace
         )
-        if not _run(scenario, json=json):
+        if not _run(scenario, jobs=jobs or available_cores(), json=json):
             raise typer.Exit(1)
 
 
-def collect_garbage_very_rarely() -> None:
-    """Collect garbage cycles very rarely: a simulation creates few."""
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
-
-
-def _run(scenario: Scenario, *, json: bool) -> bool:
+def _run(scenario: Scenario, *, jobs: int, json: bool) -> bool:
     """Run a simulation, print its report, and return whether all rules held."""
-    clock, simulation = SystemClock(), Simulation(scenario)
+    clock, simulation = SystemClock(), DividedSimulation(scenario, jobs=jobs)
     began = clock.monotonic()
     with _progress(simulation, hidden=json):
-        report = run_and_report(simulation)
+        report = simulation.run()
     if json:
         output.show_json(report.to_json())
     else:
@@ -221,7 +218,7 @@ def _opml_sources(file: Path, interval: int | None) -> list[Source]:
 
 
 @contextmanager
-def _progress(simulation: Simulation, *, hidden: bool) -> Iterator[None]:
+def _progress(simulation: DividedSimulation, *, hidden: bool) -> Iterator[None]:
     """Show a progress bar on standard error, if that is a terminal."""
     if hidden or not sys.stderr.isatty():
         yield

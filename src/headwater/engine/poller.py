@@ -148,9 +148,8 @@ class Poller:
         finished: dict[str, Outcome] = {}
         error: BaseException | None = None
         async for batch in batches:
-            for ((due, subject), _), outcome in zip(
-                batch, await self._record_all(batch), strict=True
-            ):
+            recorded = await self._record_all(batch)
+            for ((due, subject), _), outcome in zip(batch, recorded, strict=True):
                 if isinstance(outcome, BaseException):
                     error = outcome
                     continue

@@ -1,11 +1,10 @@
 """When a source is polled (S2, S3, P6)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
-from headwater.model import Source, SourceType
+from headwater.model import Source, SourceType, changed
 from headwater.rules.policy import Policy
 
 # 2^27 minutes are 255 years, beyond every configurable cap; the SQL version has the same bound.
@@ -75,7 +74,7 @@ def is_from_the_future(source: Source, now: datetime) -> bool:
 def first_contact(source: Source, now: datetime, rng: Random) -> Source:
     """Pretend a poll at a random moment of the last interval, so first polls spread out (P6)."""
     milliseconds_ago = int(rng.uniform(0, source.poll_interval_minutes) * 60_000)
-    return replace(source, last_polled=now - timedelta(milliseconds=milliseconds_ago))
+    return changed(source, {"last_polled": now - timedelta(milliseconds=milliseconds_ago)})
 
 
 def first_contacts(
@@ -93,5 +92,5 @@ def first_contacts(
         key, interval = (source.type, source.url), timedelta(minutes=source.poll_interval_minutes)
         if not now - interval <= times.get(key, now - 2 * interval) <= now:
             times[key] = first_contact(source, now, rng).last_polled or now
-        found.append(replace(source, last_polled=times[key]))
+        found.append(changed(source, {"last_polled": times[key]}))
     return found

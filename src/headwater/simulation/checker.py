@@ -76,7 +76,7 @@ class Checker(CheckerState):
             lane.max_delay = max(lane.max_delay, self._delay(lane, record))
             self._page_checks.visit_started(lane, record, page, at)
             self._wait_checks.check_probe(lane, record, at)
-            self.fault_history.poll_started(at)
+            self._visit_started(at)
 
     def request_ended(
         self,
@@ -104,9 +104,10 @@ class Checker(CheckerState):
         self, host: str, source_id: str, result: VisitResult, *, page: str | None = None
     ) -> None:
         """Start the delay of the visited host, and remember the result of a poll."""
-        record, lane = self.sources[source_id], self.lane(host)
-        lane.rest(self.clock.monotonic() + self._delay(lane, record))
+        at, record, lane = self.clock.monotonic(), self.sources[source_id], self.lane(host)
+        lane.rest(at + self._delay(lane, record))
         self.fault_history.in_flight -= 1
+        self.request_counts.visit_ended(at)
         if page is not None:
             return
         storm = self._storm_checks.verdict(record, result)
@@ -185,7 +186,7 @@ class Checker(CheckerState):
 
     def _start_poll(self, lane: LaneRecord, record: SourceRecord, at: float, now: datetime) -> None:
         self.polls += 1
-        self.digest = (self.digest * 1_000_003 ^ int(at * 1000) ^ record.number) & 0xFFFFFFFFFFFF
+        self.digest = combined_digest(self.digest, int(at * 1000) ^ record.number)
         if record.source.requested_at is not None:
             lane.began_at = at
         else:
@@ -194,7 +195,11 @@ class Checker(CheckerState):
         self._storm_checks.poll_started(record, at)
         record.due_used = record.source.last_polled
         record.pending = True
+        self._visit_started(at)
+
+    def _visit_started(self, at: float) -> None:
         self.fault_history.poll_started(at)
+        self.request_counts.visit_started(at)
 
     def _check_due(self, lane: LaneRecord, record: SourceRecord, at: float, now: datetime) -> None:
         due, last = record.due_at, record.source.last_polled
@@ -237,3 +242,8 @@ class Checker(CheckerState):
             return
         lane.held_before, lane.held_by = lane.held_until, page or record.id
         lane.held_since, lane.held_until = at, at + seconds
+
+
+def combined_digest(digest: int, number: int) -> int:
+    """Return the digest of a sequence that ends with this number."""
+    return (digest * 1_000_003 ^ number) & 0xFFFFFFFFFFFF

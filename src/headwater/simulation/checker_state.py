@@ -148,7 +148,6 @@ class FaultHistory:
     probed_at: float = _NEVER
     resolved_at: float = _NEVER  # the last time that a host name had an address
     in_flight: int = 0
-    max_in_flight: int = 0
     slept_seconds: float = 0.0
     down_seconds: float = 0.0
     full_at: float = _NEVER  # the last time that all slots were in use
@@ -173,7 +172,6 @@ class FaultHistory:
     def poll_started(self, at: float) -> None:
         """Count a poll as in flight."""
         self.in_flight += 1
-        self.max_in_flight = max(self.max_in_flight, self.in_flight)
         if self.in_flight >= self.slots:
             self.full_at = at
 

@@ -147,7 +147,7 @@ class MemorySources:
         for source in sources:
             before = self._sources[source.id]
             if before.last_polled is None:
-                after = replace(before, last_polled=source.last_polled)
+                after = changed(before, {"last_polled": source.last_polled})
                 self._rewrite(before, after, "first contact")
 
     async def clamp_future_polls(self, now: datetime) -> int:

@@ -237,18 +237,21 @@ class MemoryHosts:
         hold = outcome.hold
         if hold is not None and outcome.hold_lane:
             kept = replace(hold, until=in_milliseconds(hold.until))
-            self._change(outcome.hold_lane, {"hold": kept})
+            self._lanes[outcome.hold_lane] = replace(self._state(outcome.hold_lane), hold=kept)
 
     def _store_visit(self, visit: Visit) -> None:
-        changes: dict[str, Any] = {}
+        before, at = self._state(visit.lane), visit.ended_at
+        next_allowed_at, set_at = before.next_allowed_at, before.next_allowed_set_at
         if visit.next_allowed_at is not None:
-            changes["next_allowed_at"] = in_milliseconds(visit.next_allowed_at)
-            changes["next_allowed_set_at"] = visit.ended_at
-        if visit.succeeded:
-            changes["last_success_at"] = visit.ended_at
-        if visit.resolved:
-            changes["resolved_at"] = visit.ended_at
-        self._change(visit.lane, changes)
+            next_allowed_at, set_at = in_milliseconds(visit.next_allowed_at), at
+        self._lanes[visit.lane] = HostState(
+            visit.lane,
+            next_allowed_at,
+            set_at,
+            before.hold,
+            at if visit.succeeded else before.last_success_at,
+            at if visit.resolved else before.resolved_at,
+        )
 
-    def _change(self, lane: str, changes: dict[str, Any]) -> None:
-        self._lanes[lane] = replace(self._lanes.get(lane) or HostState(lane), **changes)
+    def _state(self, lane: str) -> HostState:
+        return self._lanes.get(lane) or HostState(lane)

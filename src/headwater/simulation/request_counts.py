@@ -1,22 +1,34 @@
-"""RequestCounts: requests per minute, and how long polls waited."""
+"""RequestCounts: when requests and visits took place, and how long polls waited."""
 
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import copysign
 
 MINUTES_A_DAY = 1440
 SHARES = (0.5, 0.9, 0.99, 1.0)
 
 
 class RequestCounts:
-    """Counts requests, and the waits of polls that were due by time."""
+    """Counts requests and visits, and the waits of polls that were due by time."""
 
     def __init__(self) -> None:
-        self._per_minute = array("L")
+        self._requests = array("d")  # when they began
+        self._visits = array("d")  # when they began and, negative, when they ended
         self._waits = array("d")
         self.max_waits: dict[str, float] = {}  # in seconds, by lane
-        self._second = -1
-        self._in_second = 0
-        self.max_per_second = 0
+
+    @classmethod
+    def of_all(cls, parts: Iterable["RequestCounts"]) -> "RequestCounts":
+        """Return the counts of the parts of a simulation, which have different lanes."""
+        counts = cls()
+        for part in parts:
+            counts._requests += part._requests
+            counts._visits += part._visits
+            counts._waits += part._waits
+            counts.max_waits |= part.max_waits
+        return counts
 
     def add_wait(self, seconds: float, lane: str) -> None:
         """Count how long a poll waited after it could have started."""
@@ -26,15 +38,24 @@ class RequestCounts:
 
     def add_request(self, at: float) -> None:
         """Count a request."""
-        second = int(at)
-        minute = second // 60
-        while len(self._per_minute) <= minute:
-            self._per_minute.append(0)
-        self._per_minute[minute] += 1
-        if second != self._second:
-            self._second, self._in_second = second, 0
-        self._in_second += 1
-        self.max_per_second = max(self.max_per_second, self._in_second)
+        self._requests.append(at)
+
+    def visit_started(self, at: float) -> None:
+        """Note that a connection is in use from now on."""
+        self._visits.append(at)
+
+    def visit_ended(self, at: float) -> None:
+        """Note that a connection is not in use any more."""
+        self._visits.append(-at)
+
+    def max_per_second(self) -> int:
+        """Return the most requests that began in one second."""
+        return max(Counter(map(int, self._requests)).values(), default=0)
+
+    def max_at_once(self) -> int:
+        """Return the most connections that were in use at once."""
+        ordered = sorted(self._visits, key=abs)
+        return int(max(accumulate(copysign(1.0, at) for at in ordered), default=0.0))
 
     def lateness(self, shares: Sequence[float] = SHARES) -> list[float]:
         """Return the wait in seconds that each share of the polls did not exceed."""
@@ -45,6 +66,7 @@ class RequestCounts:
 
     def last_day(self, minutes: int) -> list[int]:
         """Return the requests per minute of the last full day, or of all minutes if shorter."""
-        counts = [*self._per_minute, *[0] * (minutes - len(self._per_minute))]
-        end = len(counts) // MINUTES_A_DAY * MINUTES_A_DAY or len(counts)
-        return counts[max(end - MINUTES_A_DAY, 0) : end]
+        per_minute = Counter(int(at) // 60 for at in self._requests)
+        length = max(minutes, max(per_minute, default=-1) + 1)
+        end = length // MINUTES_A_DAY * MINUTES_A_DAY or length
+        return [per_minute[minute] for minute in range(max(end - MINUTES_A_DAY, 0), end)]

@@ -1,6 +1,8 @@
 """Scenarios from a seed, and the report of a run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from random import Random
 
 from pydantic.alias_generators import to_camel
@@ -8,10 +10,11 @@ from pydantic.alias_generators import to_camel
 from headwater.engine.engine import Pace
 from headwater.rules.policy import Policy
 from headwater.simulation.capacity import LaneLoad, lane_loads
+from headwater.simulation.checker import combined_digest
 from headwater.simulation.event_trail import Violation
 from headwater.simulation.faults import checks_only, random_faults
 from headwater.simulation.population import Population, with_dead_feeds, with_faulty_hosts
-from headwater.simulation.request_counts import MINUTES_A_DAY, SHARES
+from headwater.simulation.request_counts import MINUTES_A_DAY, SHARES, RequestCounts
 from headwater.simulation.simulation_run import Scenario, Simulation
 
 _PERCENTILES = tuple(f"p{share * 100:.0f}" if share < 1 else "most" for share in SHARES)
@@ -55,6 +58,21 @@ class Report:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """The result of a simulation of some of the sources, or of all."""
+
+    polls: int
+    failing: int
+    disabled: int
+    outages: int
+    asleep_seconds: float
+    down_seconds: float
+    digest: int
+    counts: RequestCounts
+    violation: Violation | None
+
+
 def scenario_of(
     population: Population, *, seed: int, days: float, faults: bool, policy: Policy, pace: Pace
 ) -> Scenario:
@@ -70,29 +88,50 @@ def scenario_of(
     return Scenario(seed, days, population, plan, policy, pace, slow_store=faults, faults=faults)
 
 
-def run_and_report(simulation: Simulation) -> Report:
-    """Run a simulation and return its report."""
-    checker, scenario = simulation.run(), simulation.scenario
-    sources = list(simulation.store.sources.all())
-    counts, history = checker.request_counts, checker.fault_history
-    return Report(
-        seed=scenario.seed,
-        days=scenario.days,
-        sources=len(sources),
-        hosts=len(scenario.population.hosts),
+def run_part(simulation: Simulation) -> PartResult:
+    """Run a simulation, of all sources or of a part of them."""
+    checker = simulation.run()
+    sources, history = list(simulation.store.sources.all()), checker.fault_history
+    return PartResult(
         polls=checker.polls,
         failing=sum(source.enabled and source.consecutive_failures > 0 for source in sources),
         disabled=sum(not source.enabled for source in sources),
         outages=history.outages,
-        faults=scenario.faults,
         asleep_seconds=history.slept_seconds,
         down_seconds=history.down_seconds,
-        connections=history.slots,
-        most_at_once=history.max_in_flight,
-        digest=f"{checker.digest:012x}",
-        lateness_seconds=dict(zip(_PERCENTILES, counts.lateness(), strict=True)),
-        requests_per_minute=counts.last_day(int(scenario.days * MINUTES_A_DAY)),
-        most_in_one_second=counts.max_per_second,
-        lanes=lane_loads(scenario.population, scenario.policy, counts),
+        digest=checker.digest,
+        counts=checker.request_counts,
         violation=checker.violation,
     )
+
+
+def report_of(scenario: Scenario, parts: Sequence[PartResult]) -> Report:
+    """Return the report of a scenario that was run in one or several parts."""
+    counts = RequestCounts.of_all(part.counts for part in parts)
+    violations = [part.violation for part in parts if part.violation is not None]
+    return Report(
+        seed=scenario.seed,
+        days=scenario.days,
+        sources=len(scenario.population.sources),
+        hosts=len(scenario.population.hosts),
+        polls=sum(part.polls for part in parts),
+        failing=sum(part.failing for part in parts),
+        disabled=sum(part.disabled for part in parts),
+        outages=sum(part.outages for part in parts),
+        faults=scenario.faults,
+        asleep_seconds=sum(part.asleep_seconds for part in parts),
+        down_seconds=sum(part.down_seconds for part in parts),
+        connections=scenario.pace.slots,
+        most_at_once=counts.max_at_once(),
+        digest=f"{reduce(combined_digest, (part.digest for part in parts)):012x}",
+        lateness_seconds=dict(zip(_PERCENTILES, counts.lateness(), strict=True)),
+        requests_per_minute=counts.last_day(int(scenario.days * MINUTES_A_DAY)),
+        most_in_one_second=counts.max_per_second(),
+        lanes=lane_loads(scenario.population, scenario.policy, counts),
+        violation=min(violations, key=lambda one: one.at, default=None),
+    )
+
+
+def run_and_report(simulation: Simulation) -> Report:
+    """Run a simulation as a whole and return its report."""
+    return report_of(simulation.scenario, [run_part(simulation)])

@@ -36,6 +36,7 @@ class Scenario:
     pace: Pace = field(default_factory=Pace)
     slow_store: bool = False  # storing takes time, so that faults can happen meanwhile
     faults: bool = False  # the plan has faults, for the report
+    part: int = 0  # its number, if this is one of several independent parts
 
 
 class SimulatedService(LocalService):
@@ -66,7 +67,8 @@ class Simulation:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self._rng = Random(scenario.seed)  # noqa: S311 - not a secret
+        seed = f"{scenario.seed} part {scenario.part}" if scenario.part else scenario.seed
+        self._rng = Random(seed)  # noqa: S311 - not a secret
 
     def run(self) -> Checker:
         """Run the scenario and return its checker."""
