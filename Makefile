@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # end). ARGS adds options: make test ARGS="tests/rules -x"
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
 
-.PHONY: run test test-all test-seeds test-pythons lint check bench bench-check scores lock clean
+.PHONY: run test test-all test-seeds test-pythons install-pythons lint check bench bench-check scores lock clean
 
 run: $(VENV)/.runtime
 	$(BIN)/headwater serve
@@ -31,6 +31,10 @@ test-seeds: $(VENV)/.dev
 # The quick tests on every other Python of this machine that the package supports
 test-pythons: $(VENV)/.dev
 	.ci/other-pythons
+
+# The environments of test-pythons, which it creates otherwise
+install-pythons: $(VENV)/.dev
+	+.ci/other-pythons install
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests bench examples
