@@ -101,6 +101,7 @@ _FAILED_LAST = f"""
     LIMIT :limit
 """
 _FEW_SOURCES = 5000
+_PER_PAGE = 20_000  # of states: a server ends transactions that pause for long (K8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,11 @@ def _states(session: Session, where: str = "TRUE", **params: object) -> list[Hos
     return _read_state.all(rows)
 
 
-def _all(session: Session) -> list[HostState]:
-    """The stored state of every lane."""
-    return _states(session)
+def _page(session: Session, after: str) -> tuple[list[HostState], str | None]:
+    """The states of the next lanes after one, and the last of these lanes."""
+    sql = f"{_SELECT} WHERE lane > :after ORDER BY lane LIMIT :limit"
+    rows = session.fetch(sql, {"after": after, "limit": _PER_PAGE})
+    return _read_state.all(rows), rows[-1][0] if rows else None
 
 
 def of_lanes(session: Session, lanes: Sequence[str]) -> dict[str, HostState]:
@@ -346,7 +349,7 @@ def _causes(
 class Hosts(Tables):
     """The hosts table, and the hosts of sources."""
 
-    all = reads(_all)
+    _next_page = reads(_page)
     get = reads(_get)
     of_lanes = reads(of_lanes)
     announced = reads(_announced)
@@ -363,3 +366,12 @@ class Hosts(Tables):
     watched = reads(_watched)
     counts_by_podcast = reads(_counts_by_podcast)
     causes = reads(_causes)
+
+    async def all(self) -> list[HostState]:
+        """The stored state of every lane, read in pages: there may be millions."""
+        found: list[HostState] = []
+        after: str | None = ""
+        while after is not None:
+            states, after = await self._next_page(after)
+            found += states
+        return found
