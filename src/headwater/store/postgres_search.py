@@ -54,7 +54,7 @@ class NewestFirst:
 
     def _likely(self, searched: int, found: int) -> int:
         """Among how many further entries the missing results are likely to be."""
-        growth = _MARGIN * (self.limit - found) / max(found, 0.5)
+        growth = _MARGIN * (self.limit - found) / (found + 1)  # the first results may be by chance
         return round(searched * min(growth, _MAX_GROWTH)) + 1
 
     def _in_window(self, session: Session, below: int, window: int, limit: int) -> list[int]:
