@@ -55,7 +55,7 @@ class NewestFirst:
     def _likely(self, searched: int, found: int) -> int:
         """Among how many further entries the missing results are likely to be."""
         growth = _MARGIN * (self.limit - found) / (found + 1)  # the first results may be by chance
-        return round(searched * min(growth, _MAX_GROWTH)) + 1
+        return max(round(searched * min(growth, _MAX_GROWTH)), _WINDOW)
 
     def _in_window(self, session: Session, below: int, window: int, limit: int) -> list[int]:
         """The first results among the entries below a number."""
