@@ -93,6 +93,7 @@ async def _run(count: int, feeds_count: int) -> None:
 
 def _fill(path: Path, params: Mapping[str, int]) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA cache_size = -1000000")
         connection.execute(_FILL, params)
 
 

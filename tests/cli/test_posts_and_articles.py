@@ -145,6 +145,8 @@ def test_i2_i3_a_post_shows_who_else_has_its_story_and_can_leave_it(cli, web):
     cli("aggregate")  # which groups them first
     once = cli.json("posts", "--stories", "--json")
     assert len(once) == 5
+    found = cli.json("search", "type:rss", "--stories", "--json")
+    assert {item["id"] for item in found} == {item["id"] for item in once}
     post = once[0]
     (also,) = post["alsoFrom"]
     shown = cli("post", post["id"]).out

@@ -47,6 +47,9 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Before then.")]
 OnlyHidden = Annotated[bool, typer.Option("--filtered", help="Only posts that a filter hides.")]
+StoriesOnce = Annotated[
+    bool, typer.Option("--stories", help="Show a story once that several sources report.")
+]
 MinScore = Annotated[float | None, typer.Option(help="Only with at least this score.")]
 
 
@@ -57,9 +60,7 @@ def posts(
     since: Since = None,
     until: Until = None,
     filtered: OnlyHidden = False,
-    stories: Annotated[
-        bool, typer.Option("--stories", help="Show a story once that several sources report.")
-    ] = False,
+    stories: StoriesOnce = False,
     expiring: Soon = False,
     limit: Limit = 50,
     json: output.Json = False,

@@ -19,6 +19,7 @@ from headwater.cli.posts_and_articles import (
     OfSource,
     OnlyHidden,
     Since,
+    StoriesOnce,
     Until,
     age_of,
     article_columns,
@@ -50,6 +51,7 @@ def search(
     since: Since = None,
     until: Until = None,
     filtered: OnlyHidden = False,
+    stories: StoriesOnce = False,
     processed: Annotated[
         bool | None,
         typer.Option("--processed/--unprocessed", help="Only these."),
@@ -70,7 +72,7 @@ def search(
     ) -> tuple[Sequence[Post] | Sequence[Article], timedelta]:
         await _complete_index(app)
         chosen = await filter_of(app, source, since, until, now)
-        chosen = replace(chosen, processed=processed, min_score=min_score)
+        chosen = replace(chosen, processed=processed, min_score=min_score, story_once=stories)
         if filtered:
             chosen = replace(chosen, filtered=Filtered.ONLY)
         by_rank = order is SearchOrder.RANK

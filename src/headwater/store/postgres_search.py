@@ -17,9 +17,10 @@ _WINDOW = 1000  # entries that are read first
 _MARGIN = 1.2  # how many more entries are searched than are likely to be enough
 _MAX_GROWTH = 50  # from what was searched to what is searched next
 # Sequential scans are chosen where estimates are wrong, and comparing lexemes costs far more than
-# comparing numbers.
+# comparing numbers. Neither compiling a plan nor other processes are worth it for so few results.
 _PLANNING = """SELECT set_config('enable_seqscan', 'off', TRUE),
-    set_config('cpu_operator_cost', '0.1', TRUE)"""
+    set_config('cpu_operator_cost', '0.1', TRUE), set_config('jit', 'off', TRUE),
+    set_config('max_parallel_workers_per_gather', '0', TRUE)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class NewestFirst:
 
     def _likely(self, searched: int, found: int) -> int:
         """Among how many further entries the missing results are likely to be."""
-        growth = _MARGIN * (self.limit - found) / max(found, 0.5)
-        return round(searched * min(growth, _MAX_GROWTH)) + 1
+        growth = _MARGIN * (self.limit - found) / (found + 1)  # the first results may be by chance
+        return max(round(searched * min(growth, _MAX_GROWTH)), _WINDOW)
 
     def _in_window(self, session: Session, below: int, window: int, limit: int) -> list[int]:
         """The first results among the entries below a number."""
