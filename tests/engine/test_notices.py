@@ -289,6 +289,20 @@ def test_y3_a_message_is_given_up_after_the_last_attempt(play: Play):
     play(scenario)
 
 
+def test_y3_many_problems_do_not_use_up_the_attempts_of_a_message(play: Play):
+    async def scenario(scene: Scene) -> None:
+        await scene.channels(MAIL)
+        scene.receivers.is_down = True
+        for number in range(15):  # one every seven minutes while the mail server is down
+            await scene.opened(f"river{number}")
+            await scene.run(420)
+        scene.receivers.is_down = False
+        await scene.run(900)
+        assert scene.receivers.subjects == ["15 problems"]
+
+    play(scenario)
+
+
 def test_y3_a_webhook_gets_signed_messages(play: Play):
     async def scenario(scene: Scene) -> None:
         hook = a_webhook("w", None, events=(WebhookEvent.POST_CREATED,))
