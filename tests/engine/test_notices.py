@@ -8,6 +8,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -94,8 +95,9 @@ class Scene:
         receivers: Any = self.receivers
         apprise = receivers if receivers.hashes else None
         notifier = Notifier(
-            self.store, self.clock, receivers.post, lambda *_: SECRET, receivers, apprise
-        )
+            self.store, self.clock, receivers.post, lambda *_: SECRET, receivers, apprise,
+            dashboard="https://hw.example.org",
+        )  # fmt: skip
         self.deliverer = Deliverer(
             self.store, self.clock, Random(7), receivers.post, lambda *_: SECRET, self.hosts,
             lambda: True, notifier=notifier,
@@ -188,6 +190,8 @@ def test_y3_an_ntfy_message_has_a_title_and_a_priority(play: Play):
         assert begun["Title"].isascii()
         assert begun["Title"].startswith("=?utf-8?")
         assert (begun["Priority"], begun["Tags"]) == ("default", "warning")
+        assert begun["Click"] == f"https://hw.example.org/#incident-{quote(incident.id)}"
+        assert ended["Click"] == "https://hw.example.org/"
         assert ended["Tags"] == "white_check_mark"
 
     play(scenario)

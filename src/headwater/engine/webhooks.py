@@ -132,7 +132,7 @@ class Deliverer:
         channel, error, now = pending.channel, None, self._clock.now()
         messages = {one.id: one.payload for one in pending.deliveries}
         try:
-            notice = notice_of(channel_id, messages, now)
+            notice = notice_of(channel_id, messages, now, dashboard=notifier.dashboard)
             await notifier.send(channel, notice, visit)
         except NotSent as problem:
             error = str(problem)[:_MAX_ERROR]

@@ -43,6 +43,7 @@ class ReceiverRecord:
     """What a receiver is to get, and has got."""
 
     messages: dict[_Key, MessageRecord] = field(default_factory=dict)
+    by_id: dict[str, MessageRecord] = field(default_factory=dict)
     waiting: dict[_Key, MessageRecord] = field(default_factory=dict)  # in order
     failed_at: float = float("-inf")
 
@@ -65,7 +66,8 @@ class MessageChecks:
         if receiver == "daily" and (due.hour, due.minute) != (8, 0):
             self._wrong(receiver, f"{key} is to be sent at {due}")
         at = self._state.clock.monotonic()
-        record.messages[key] = record.waiting[key] = MessageRecord(id_, key, due, at)
+        message = MessageRecord(id_, key, due, at)
+        record.messages[key] = record.waiting[key] = record.by_id[id_] = message
 
     def arrived(self, receiver: str, id_: str, body: str) -> None:
         """Check a message that a receiver has accepted, whether we learn of that or not."""
@@ -85,7 +87,7 @@ class MessageChecks:
     def attempted(self, receiver: str, result: "WebhookDelivery") -> None:
         """Note the stored result of an attempt."""
         record = self._receivers[receiver]
-        message = next(one for one in record.waiting.values() if one.id == result.id)
+        message = record.by_id[result.id]
         if result.delivered_at is None:
             message.failures += 1
             record.failed_at = self._state.clock.monotonic()
@@ -145,9 +147,8 @@ def _reported(message: dict[str, Any], id_: str, record: ReceiverRecord) -> tupl
     if type_ in (_OPENED, _CLOSED):
         return ((type_, data["id"]),)
     if type_ != _DIGEST:
-        return tuple(key for key, one in record.messages.items() if one.id == id_) or (
-            (type_, id_),
-        )
+        known = record.by_id.get(id_)
+        return ((type_, id_) if known is None else known.key,)
     keys: list[_Key] = []
     for incident in data["incidents"]:
         opened, closed = (_OPENED, incident["id"]), (_CLOSED, incident["id"])
