@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 5.0
 _MAX_PAUSE_SECONDS = 300.0  # of a receiver after failures
 _ATTEMPTS = 10  # after which a message is given up
+_MOST_LISTED = 50  # incidents in a message
 _DIGEST = "incident.digest"
 _OPENED, _CLOSED = "incident.opened", "incident.closed"
 _Key = tuple[str, str]  # event and subject
@@ -149,6 +150,8 @@ def _reported(message: dict[str, Any], id_: str, record: ReceiverRecord) -> tupl
     if type_ != _DIGEST:
         known = record.by_id.get(id_)
         return ((type_, id_) if known is None else known.key,)
+    if len(data["incidents"]) >= _MOST_LISTED:
+        return tuple(record.waiting)  # the others are not listed
     keys: list[_Key] = []
     for incident in data["incidents"]:
         opened, closed = (_OPENED, incident["id"]), (_CLOSED, incident["id"])
