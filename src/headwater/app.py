@@ -260,6 +260,7 @@ class App:
             self.open_webhook_secret,
             _mailer_from(self.settings),
             _apprise_from(self.settings),
+            dashboard=self.settings.server.dashboard_url,
         )
 
     def open_webhook_secret(self, sealed: SealedSecret, webhook_id: str) -> str:

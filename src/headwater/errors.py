@@ -317,6 +317,10 @@ class PageNotFeed(NotAFeed):
     """The document is an HTML page instead of a feed (Y5)."""
 
 
+class FeedBehindLogin(PageNotFeed):
+    """The feed's address leads to a page that asks for a login."""
+
+
 class NoContent(FetchError):
     """The page has no text (W3)."""
 

@@ -14,7 +14,7 @@ import pytest
 from headwater import __version__, logs
 from headwater.api.factory import create_api
 from headwater.api.middleware.origin_guard import host_part
-from headwater.api.server import is_loopback, listen, web_server
+from headwater.api.server import listen, web_server
 from headwater.app import open_app
 from headwater.clock import SystemClock
 from headwater.demo.demo_web import DemoWeb, Reply
@@ -28,6 +28,7 @@ from headwater.errors import (
 )
 from headwater.operations.readiness import CheckStatus, disk, open_files, readiness
 from headwater.operations.service_status import StatusCache
+from headwater.rules.addresses import is_loopback
 from headwater.settings import load_settings
 from headwater.store.database import READERS
 from tests.factories import a_source

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from headwater.api.server import is_loopback
+from headwater.rules.addresses import is_loopback
 from tests.cli.command_runner import HEADWATER, environment, on_terminal, process
 from tests.cli.conftest import CONFIG
 from tests.cli.test_serve import Serving

@@ -8,6 +8,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -94,8 +95,9 @@ class Scene:
         receivers: Any = self.receivers
         apprise = receivers if receivers.hashes else None
         notifier = Notifier(
-            self.store, self.clock, receivers.post, lambda *_: SECRET, receivers, apprise
-        )
+            self.store, self.clock, receivers.post, lambda *_: SECRET, receivers, apprise,
+            dashboard="https://hw.example.org",
+        )  # fmt: skip
         self.deliverer = Deliverer(
             self.store, self.clock, Random(7), receivers.post, lambda *_: SECRET, self.hosts,
             lambda: True, notifier=notifier,
@@ -188,6 +190,8 @@ def test_y3_an_ntfy_message_has_a_title_and_a_priority(play: Play):
         assert begun["Title"].isascii()
         assert begun["Title"].startswith("=?utf-8?")
         assert (begun["Priority"], begun["Tags"]) == ("default", "warning")
+        assert begun["Click"] == f"https://hw.example.org/#incident-{quote(incident.id)}"
+        assert ended["Click"] == "https://hw.example.org/"
         assert ended["Tags"] == "white_check_mark"
 
     play(scenario)
@@ -285,6 +289,20 @@ def test_y3_a_message_is_given_up_after_the_last_attempt(play: Play):
         assert await scene.store.channels.pending(channel.id) is None
         (last,) = (await scene.store.channels.last_results("default")).values()
         assert last.error == "the mail server did not respond in time"
+
+    play(scenario)
+
+
+def test_y3_many_problems_do_not_use_up_the_attempts_of_a_message(play: Play):
+    async def scenario(scene: Scene) -> None:
+        await scene.channels(MAIL)
+        scene.receivers.is_down = True
+        for number in range(15):  # one every seven minutes while the mail server is down
+            await scene.opened(f"river{number}")
+            await scene.run(420)
+        scene.receivers.is_down = False
+        await scene.run(900)
+        assert scene.receivers.subjects == ["15 problems"]
 
     play(scenario)
 

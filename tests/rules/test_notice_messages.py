@@ -101,6 +101,20 @@ def test_y3_the_id_depends_on_the_events_alone():
     assert composed(BROKEN).id == stored(BROKEN)[0]
 
 
+def test_y3_messages_link_to_the_dashboard_if_its_address_is_known():
+    messages, site = dict([stored(BROKEN)]), "https://hw.example.org"
+    without = notice_of("c", messages, NOW)
+    assert without.link is None
+    assert "http" not in without.text + without.html
+    notice = notice_of("c", messages, NOW, dashboard=site)
+    assert notice.link == f"{site}/#incident-i1"
+    assert f"  {site}/#incident-i1\n" in notice.text
+    assert f'<a href="{site}/#incident-i1">' in notice.html
+    both = messages | dict([stored(replace(BROKEN, id="i2"))])
+    assert notice_of("c", both, NOW, dashboard=site).link == f"{site}/"
+    assert sample_notice("c", "1", NOW, dashboard=site).link == f"{site}/"
+
+
 def test_y3_a_test_message_is_quiet():
     notice = sample_notice("c", "once", NOW)
     assert notice.is_quiet

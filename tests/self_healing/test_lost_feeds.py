@@ -214,3 +214,13 @@ async def test_y5_an_edit_of_the_url_ends_a_search(url: str):
         web.visits.clear()
         await env.tick()
         assert [visit.path for visit in web.visits] == ["/new.xml"]
+
+
+async def test_f1_a_feed_that_leads_to_a_login_is_named_so_and_searched_for(url: str):
+    login = html('<form>Log in: <input type="password"></form>')
+    async with web_of(site=site_of(pages := {"/": html("Front page")})) as web, running(url) as env:
+        id_ = await lost(env, web, pages, now=login)
+        source = (await env.view(id_)).source
+        assert source.last_error == f"{web.url('site', '/feed')} asks for a login"
+        await env.tick()
+        assert "/" in [visit.path for visit in web.visits]  # it has become a page (Y5)

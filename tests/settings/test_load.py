@@ -27,6 +27,7 @@ def test_g1_every_key_of_the_contract_works_as_written_there(tmp_path):
     } == {
         "app.encryption.old-master-keys",  # of a rotation, else empty
         "app.server.access-log",
+        "app.server.public-url",
     }
 
 

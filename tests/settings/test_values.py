@@ -122,3 +122,20 @@ def test_g1_addresses_are_checked(tmp_path, key, url, fine):
 def test_n3_private_networks_are_networks(tmp_path):
     text = "app: {fetch: {allow-private-networks: [192.168.1.0/24]}}"
     assert load(tmp_path, text).fetch.allow_private_networks == (ip_network("192.168.1.0/24"),)
+
+
+@pytest.mark.parametrize(
+    ("environ", "address"),
+    [
+        ({}, "http://127.0.0.1:8420"),
+        ({"APP__SERVER__HOST": "::1"}, "http://[::1]:8420"),
+        ({"APP__SERVER__HOST": "0.0.0.0"}, None),
+        ({"APP__SERVER__PORT": "0"}, None),
+        (
+            {"APP__SERVER__PUBLIC_URL": "https://hw.example.org/base/"},
+            "https://hw.example.org/base",
+        ),
+    ],
+)
+def test_y3_the_address_of_the_dashboard_is_set_or_that_of_the_loopback(tmp_path, environ, address):
+    assert load(tmp_path, environ=environ).server.dashboard_url == address

@@ -1,6 +1,7 @@
 """The in-memory store behaves like the real one."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,6 +21,8 @@ from headwater.rules.outcome import edited, failed, succeeded
 from headwater.rules.policy import HostOverride, Policy
 from headwater.rules.schedule import first_contact
 from headwater.simulation.memory_store import MemoryStore
+from headwater.simulation.message_checks import MessageChecks
+from headwater.simulation.search_checks import SearchChecks
 from headwater.simulation.state_checks import StateChecks
 from headwater.store import Store, open_database
 from headwater.store.sources import SourceFilter
@@ -34,10 +37,27 @@ POLICY = Policy(
 EVERYTHING = SourceFilter()
 
 
+class NoSearchChecks(SearchChecks):
+    """Ignores searches."""
+
+    def __init__(self) -> None: ...
+
+    def started(self, source_id: str, now: datetime) -> None: ...
+
+
+class NoMessageChecks(MessageChecks):
+    """Ignores messages."""
+
+    def __init__(self) -> None: ...
+
+    def stored(self, receiver: str, id_: str, event: str, subject: str, due: datetime) -> None: ...
+
+
 class NoChecks(StateChecks):
     """Ignores all writes."""
 
-    def __init__(self) -> None: ...
+    def __init__(self) -> None:
+        self.searches, self.messages = NoSearchChecks(), NoMessageChecks()
 
     def recorded(self, outcome: Outcome, after: Source) -> None: ...
 
@@ -102,14 +122,19 @@ async def snapshot(store: Any, now: datetime) -> tuple[object, ...]:
     found = await store.sources.find(EVERYTHING, limit=100) if isinstance(store, Store) else None
     states = found if found is not None else list(store.sources.all())
     return (
-        sorted(states, key=lambda source: source.id),
+        sorted_by_id(states),
         by_id(await store.sources.due(now, POLICY)),
         by_id(await store.sources.requested(now, POLICY)),
         by_id(await store.sources.requested(now, POLICY, since=now - timedelta(seconds=10))),
         sorted(source.id for source in await store.sources.without_contact(100)),
         sorted(await store.hosts.all(), key=lambda state: state.lane),
         await evidence(store, now),
+        [await store.feed_searches.pending(source.id) for source in sorted_by_id(states)],
     )
+
+
+def sorted_by_id(found: Iterable[Source]) -> list[Source]:
+    return sorted(found, key=lambda source: source.id)
 
 
 async def evidence(store: Any, now: datetime) -> tuple[object, ...]:

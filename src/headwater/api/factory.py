@@ -44,12 +44,12 @@ from headwater.api.routes import (
 )
 from headwater.api.routes.health import health_routes
 from headwater.api.routes.metrics import metrics_routes
-from headwater.api.server import is_loopback
 from headwater.app import App
 from headwater.engine.service import Service
 from headwater.operations.http_metrics import HttpMetrics
 from headwater.operations.metric_families import Family, measure
 from headwater.operations.service_status import StatusCache
+from headwater.rules.addresses import is_loopback
 
 _ROUTERS = (
     events.routes,

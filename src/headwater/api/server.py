@@ -1,7 +1,6 @@
 """The web server: uvicorn with connection limits, and without its signals and logs."""
 
 import asyncio
-import ipaddress
 import os
 import socket  # noqa: TID251 - listens, and never connects (N1)
 from collections.abc import AsyncIterator, Callable
@@ -173,15 +172,3 @@ def listen(host: str, port: int, setting: str = "app.server.port") -> socket.soc
     # asyncio sets it only on sockets that it creates
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to the address."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    # From Python 3.13 on, ::ffff:127.0.0.1 counts as loopback; here it never does
-    return address.is_loopback and getattr(address, "ipv4_mapped", None) is None

@@ -16,11 +16,11 @@ from headwater.api.problems import problem
 from headwater.api.routes.health import ReadinessReport
 from headwater.api.routes.metrics import metrics_routes
 from headwater.api.schemas.service_outputs import ReadinessOut
-from headwater.api.server import is_loopback
 from headwater.app import App
 from headwater.engine.cluster.worker import ClusterWorker
 from headwater.operations.metric_families import Family, measure_worker
 from headwater.operations.readiness import worker_readiness
+from headwater.rules.addresses import is_loopback
 from headwater.settings import Settings
 
 

@@ -45,7 +45,7 @@ def serve(
 
 
 async def _serve(settings: Settings, *, polls: bool) -> None:
-    from headwater.api.server import is_loopback
+    from headwater.rules.addresses import is_loopback
 
     host = settings.server.host
     stop = stop_on_signals()

@@ -54,13 +54,17 @@ class Notifier:
         open_secret: OpenSecret,
         mailer: Mailer | None = None,
         apprise: AppriseTargets | None = None,
+        *,
+        dashboard: str | None = None,
     ) -> None:
+        """`dashboard`: its address, for links in messages."""
         self._store = store
         self._clock = clock
         self._post = post
         self._open_secret = open_secret
         self._mailer = mailer
         self._apprise = apprise
+        self.dashboard = dashboard
 
     @property
     def configured(self) -> Sequence[str]:
@@ -105,6 +109,8 @@ class Notifier:
             "Priority": priority,
             "Tags": "white_check_mark" if notice.is_good else "warning",
         }
+        if notice.link is not None:
+            headers["Click"] = notice.link
         body = notice.text.encode()[:_MAX_NTFY_BYTES].decode(errors="ignore").encode()
         await self._post_to(url, body, headers, visit)
 

@@ -130,10 +130,10 @@ class Deliverer:
         pending = await self._store.channels.pending(channel_id)
         if pending is None:
             return False
-        channel, error = pending.channel, None
+        channel, error, now = pending.channel, None, self._clock.now()
         messages = {one.id: one.payload for one in pending.deliveries}
         try:
-            notice = notice_of(channel_id, messages, self._clock.now())
+            notice = notice_of(channel_id, messages, now, dashboard=notifier.dashboard)
             await notifier.send(channel, notice, visit)
         except NotSent as problem:
             error = str(problem)[:_MAX_ERROR]
@@ -144,7 +144,12 @@ class Deliverer:
             )  # fmt: skip
         else:
             self._pauses.pop(channel_id, None)
-        results = [self._after(one, None, error) for one in pending.deliveries]
+        # those that were not due yet keep their attempts, or many problems would use them up
+        results = [
+            self._after(one, None, error)
+            for one in pending.deliveries
+            if error is None or (one.next_attempt_at is not None and one.next_attempt_at <= now)
+        ]
         await asyncio.shield(self._store.webhooks.record_attempts(results))
         return False
 

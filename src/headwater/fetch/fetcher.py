@@ -2,12 +2,13 @@
 
 import asyncio
 import hashlib
+import re
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.errors import FetchError
+from headwater.errors import FeedBehindLogin, FetchError, PageNotFeed
 from headwater.fetch.net.http_response import Response, check_status
 from headwater.fetch.page.feed_links import FeedLink
 from headwater.fetch.pool.parser_pool import ParserPool
@@ -15,6 +16,8 @@ from headwater.fetch.x.timeline import XTimelines
 from headwater.model import Answer, Source, SourceType, Subject
 from headwater.rules.admission import article_age
 from headwater.rules.policy import Policy
+from headwater.rules.url_secrets import masked
+from headwater.rules.urls import is_login_url
 
 if TYPE_CHECKING:  # the HTTP client takes half a second to import (decision 14)
     from headwater.fetch.net.http_client import Client, PoliteVisit
@@ -24,6 +27,8 @@ _ACCEPT = {
     "application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.5",
     SourceType.WEBSITE: "text/html, application/xhtml+xml, */*;q=0.5",
 }
+_SMALL_PAGE = 20_000  # bytes; other pages may have a login form as well
+_PASSWORD_FIELD = re.compile(rb"type\s*=\s*[\"']?password", re.IGNORECASE)
 _LARGE_BODY = 1 << 20  # bytes; hashing more would block the event loop (H2)
 
 
@@ -100,7 +105,15 @@ class Fetcher:
         parse = self._parsers.feed
         if source.type is SourceType.WEBSITE:
             parse = partial(self._parsers.page, watch=source.watch)
-        feed = await parse(response.body, content_type=response.content_type, url=str(response.url))
+        try:
+            feed = await parse(
+                response.body, content_type=response.content_type, url=str(response.url)
+            )
+        except PageNotFeed as error:
+            if is_login_page(response, is_short=len(response.body) <= _SMALL_PAGE):
+                text = f"{masked(str(response.url))} asks for a login"
+                raise FeedBehindLogin(text) from error
+            raise
         return replace(
             answer,
             entries=feed.entries,
@@ -116,6 +129,16 @@ class Fetcher:
             return None
         oldest = now - article_age(subject.max_article_age_days, self._policy)
         return oldest if source.include_history else max(oldest, source.created_at)
+
+
+def is_login_page(response: Response, *, is_short: bool) -> bool:
+    """Whether a page only lets users log in: where redirects end, or a short one with a password.
+
+    A page with enough text may have a login form as well.
+    """
+    if response.redirected_to is not None and is_login_url(str(response.url)):
+        return True
+    return is_short and _PASSWORD_FIELD.search(response.body) is not None
 
 
 async def _hash(body: bytes) -> str:

@@ -15,6 +15,7 @@ from headwater.formats.markdown import content_html
 from headwater.model import Article, Podcast, Post
 from headwater.rules.admission import timestamp
 from headwater.rules.incidents import Incident
+from headwater.rules.notice_messages import incident_link
 from headwater.rules.urls import parse_url
 
 ATOM = "application/atom+xml"
@@ -40,11 +41,16 @@ def atom_feed(
 
 
 def incident_feed(
-    incidents: Sequence[Incident], user_id: str | None, now: datetime, *, address: str
+    incidents: Sequence[Incident],
+    user_id: str | None,
+    now: datetime,
+    *,
+    address: str,
+    dashboard: str,
 ) -> bytes:
-    """An Atom document of these incidents of a user, or of all users (Y3)."""
+    """An Atom document of these incidents of a user, or of all users, with links (Y3)."""
     updated_at = max((one.closed_at or one.opened_at for one in incidents), default=now)
-    entries = (line for incident in incidents for line in _incident_lines(incident))
+    entries = (line for incident in incidents for line in _incident_lines(incident, dashboard))
     name = f"urn:headwater:incidents:{quote(user_id or '', safe='')}"
     return _atom(name, "Headwater incidents", updated_at, address, entries)
 
@@ -65,7 +71,7 @@ def _atom(
     return "\n".join([*lines, *entries, "</feed>", ""]).encode()
 
 
-def _incident_lines(incident: Incident) -> Iterator[str]:
+def _incident_lines(incident: Incident, dashboard: str) -> Iterator[str]:
     closed_at = incident.closed_at
     title = incident.title if closed_at is None else f"Over: {incident.title}"
     yield "  <entry>"
@@ -73,6 +79,7 @@ def _incident_lines(incident: Incident) -> Iterator[str]:
     yield f"    <title>{_markup(_line(title))}</title>"
     yield f"    <updated>{timestamp(closed_at or incident.opened_at)}</updated>"
     yield f"    <published>{timestamp(incident.opened_at)}</published>"
+    yield f'    <link href="{_markup(incident_link(dashboard, incident.id))}"/>'
     yield f'    <content type="text">{_markup(incident.advice)}</content>'
     yield "  </entry>"
 

@@ -90,7 +90,7 @@ async def send_tests(
 async def _tested(notifier: "Notifier", channel: Channel, clock: Clock) -> WebhookDelivery:
     """Send a test message at once; the result is stored as that of any other message."""
     began, error = clock.now(), None
-    notice = sample_notice(channel.id, str(uuid.uuid4()), began)
+    notice = sample_notice(channel.id, str(uuid.uuid4()), began, dashboard=notifier.dashboard)
     try:
         await notifier.send(channel, notice)
     except (NotSent, SecretError) as problem:

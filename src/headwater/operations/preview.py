@@ -1,7 +1,6 @@
 """Preview: fetch a URL and show which entries would be stored, and why others would not."""
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -23,7 +22,7 @@ from headwater.errors import (
     TooMany,
     UsageError,
 )
-from headwater.fetch.fetcher import Fetcher
+from headwater.fetch.fetcher import Fetcher, is_login_page
 from headwater.fetch.net.http_response import Response, check_status
 from headwater.fetch.page.feed_links import FeedLink
 from headwater.fetch.pool.parser_pool import ParserPool
@@ -39,14 +38,12 @@ from headwater.rules.pasted_addresses import Pasted, resolve
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import lane_of
 from headwater.rules.url_secrets import masked, without_url_secrets
-from headwater.rules.urls import is_login_url
 from headwater.rules.watched_parts import PageBlock, toggled
 from headwater.source_settings import SettingValues
 from headwater.watch_settings import WatchSettings
 
 _PAGE = SourceType.WEBSITE
 _SHORT_TEXT = 1000  # characters; the text of a login page is shorter
-_PASSWORD_FIELD = re.compile(rb"type\s*=\s*[\"']?password", re.IGNORECASE)
 Fetched = TypeVar("Fetched")
 KeyFor = Callable[[Subject], Awaitable[str | None]]
 
@@ -221,7 +218,7 @@ class Previewer:
             error = raised
         if refuse_login and source.type is _PAGE:
             text = answer.entries[0].body if answer.entries else ""
-            if is_login_page(response, text):
+            if is_login_page(response, is_short=len(text) < _SHORT_TEXT):
                 raise LoginPage(f"{masked(str(response.url))} asks for a login")
         if error is not None and not feeds and source.watch is None:
             raise error
@@ -339,16 +336,6 @@ def subject_of(source: Source, podcast: Podcast) -> Subject:
         keep=podcast.keep,
         block=podcast.block,
     )
-
-
-def is_login_page(response: Response, text: str) -> bool:
-    """Whether a page only lets users log in: where redirects end, or a short one with a password.
-
-    A page with enough text may have a login form as well.
-    """
-    if response.redirected_to is not None and is_login_url(str(response.url)):
-        return True
-    return len(text) < _SHORT_TEXT and _PASSWORD_FIELD.search(response.body) is not None
 
 
 @contextmanager

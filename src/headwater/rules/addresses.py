@@ -99,3 +99,15 @@ def _range_name(ip: Address) -> str | None:
     if isinstance(ip, IPv6Address) and ip not in _GLOBAL_UNICAST and ip not in _MAPPED:
         return "not public"
     return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to the address."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    # From Python 3.13 on, ::ffff:127.0.0.1 counts as loopback; here it never does
+    return address.is_loopback and getattr(address, "ipv4_mapped", None) is None

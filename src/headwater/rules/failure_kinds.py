@@ -20,6 +20,7 @@ _KINDS: tuple[tuple[type[errors.FetchError], str], ...] = (
     (errors.HostBusy, "busy"),
     (errors.OnHold, "hold"),
     (errors.KeyMissing, "key"),
+    (errors.FeedBehindLogin, "login"),
     (errors.NotAFeed, "parse"),
     (errors.SelectorUnmatched, "selector"),
     (errors.NoContent, "no content"),
@@ -30,7 +31,7 @@ _KINDS: tuple[tuple[type[errors.FetchError], str], ...] = (
 # the kinds that metrics count separately; other statuses are rare
 KINDS = (
     "401", "403", "404", "410", "429", "500", "502", "503", "504",
-    "DNS", "URL", *(name for _, name in _KINDS), "unexpected",
+    "DNS", "URL", *dict.fromkeys(name for _, name in _KINDS), "unexpected",
 )  # fmt: skip
 
 

@@ -47,6 +47,11 @@ _CAUSES: Mapping[str, _Cause] = {
         "the site asks for a login (401)",
         "Enter an address with your login, or one that is public; otherwise delete the source.",
     ),
+    "login": _Cause(
+        "the address leads to a login",
+        "Look for a feed or a page of the site that opens without a login, and enter its address; "
+        "otherwise delete the source.",
+    ),
     "403": _Cause(
         "the site denies access (403)",
         "Open the address in a browser. If it works there, the site rejects programs: use its "

@@ -99,7 +99,10 @@ def as_local(failure: Failure) -> Failure:
 
 
 def with_failures_rolled_back(current: Source, before: Source) -> Source:
-    """The source with an outage's failures rolled back, and any auto-disable they caused (O2)."""
+    """The source with an outage's failures rolled back, and any auto-disable they caused (O2).
+
+    A poll in flight is discarded: it would count from the failures that are taken back (D4).
+    """
     was_disabled = before.enabled and not current.enabled and current.disabled_reason is not None
     return replace(
         current,
@@ -112,6 +115,7 @@ def with_failures_rolled_back(current: Source, before: Source) -> Source:
         enabled=True if was_disabled else current.enabled,
         disabled_reason=before.disabled_reason if was_disabled else current.disabled_reason,
         disabled_at=before.disabled_at if was_disabled else current.disabled_at,
+        generation=current.generation + 1,
     )
 
 

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from headwater.model import SourceType
+from headwater.rules.addresses import is_loopback
 from headwater.rules.policy import HoldScope
 from headwater.settings import value_types
 
@@ -96,6 +97,16 @@ class ServerSettings(Section):
     allowed_hosts: tuple[Host, ...] = ()
     trusted_proxies: tuple[ProxyNetwork, ...] = ()
     access_log: Annotated[Literal["off", "json"], BeforeValidator(_off)] = "off"
+    public_url: WebAddress | None = None
+
+    @property
+    def dashboard_url(self) -> str | None:
+        """The address of the dashboard, for links in messages; None: it is not known (Y3)."""
+        if self.public_url is not None:
+            return self.public_url
+        if self.port and is_loopback(self.host):
+            return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return None
 
 
 class WorkerSettings(Section):

@@ -16,8 +16,10 @@ from headwater.simulation.checker_state import (
 )
 from headwater.simulation.event_trail import TrailStep, format_time
 from headwater.simulation.incident_checks import IncidentChecks
+from headwater.simulation.message_checks import MessageChecks
 from headwater.simulation.move_checks import MoveChecks
 from headwater.simulation.page_checks import PageChecks
+from headwater.simulation.search_checks import SearchChecks
 from headwater.simulation.shared_checks import SharedChecks
 from headwater.simulation.state_checks import StateChecks
 from headwater.simulation.storm_checks import StormChecks
@@ -40,6 +42,8 @@ class Checker(CheckerState):
         self.move_checks = MoveChecks(self)
         self._storm_checks = StormChecks(self, tick_seconds)
         self.incident_checks = IncidentChecks(self, self._storm_checks, tick_seconds)
+        self.search_checks = SearchChecks(self, self._storm_checks)
+        self.message_checks = MessageChecks(self, tick_seconds)
         self.state_checks = StateChecks(
             self,
             self._page_checks,
@@ -47,14 +51,25 @@ class Checker(CheckerState):
             self.move_checks,
             self._storm_checks,
             self.incident_checks,
+            self.search_checks,
+            self.message_checks,
         )
 
     # requests, as reported by VirtualWeb
 
     def request_started(
-        self, host: str, source_id: str, *, redirected: bool, page: str | None = None
+        self,
+        host: str,
+        source_id: str,
+        *,
+        redirected: bool,
+        page: str | None = None,
+        is_search: bool = False,
     ) -> None:
-        """Check that the host may be asked now, and count the request; `page`: its URL (T4)."""
+        """Check that the host may be asked now, and count the request.
+
+        `page`: its URL if it is not the source (T4); `is_search`: it is a step of a search (Y5).
+        """
         at, now, record = self.clock.monotonic(), self.clock.now(), self.sources[source_id]
         lane = self.lane(host)
         what = "redirected for" if redirected else "asked for"
@@ -74,7 +89,10 @@ class Checker(CheckerState):
             self._start_poll(lane, record, at, now)
         else:
             lane.max_delay = max(lane.max_delay, self._delay(lane, record))
-            self._page_checks.visit_started(lane, record, page, at)
+            if is_search:
+                self.search_checks.visit_started(lane, record, page)
+            else:
+                self._page_checks.visit_started(lane, record, page, at)
             self._wait_checks.check_probe(lane, record, at)
             self._visit_started(at)
 
@@ -101,7 +119,13 @@ class Checker(CheckerState):
             self._hold(lane, record, page, at, min(result.hold, record.cap * 60.0))
 
     def visit_ended(
-        self, host: str, source_id: str, result: VisitResult, *, page: str | None = None
+        self,
+        host: str,
+        source_id: str,
+        result: VisitResult,
+        *,
+        page: str | None = None,
+        is_search: bool = False,
     ) -> None:
         """Start the delay of the visited host, and remember the result of a poll."""
         at, record, lane = self.clock.monotonic(), self.sources[source_id], self.lane(host)
@@ -109,6 +133,8 @@ class Checker(CheckerState):
         self.fault_history.in_flight -= 1
         self.request_counts.visit_ended(at)
         if page is not None:
+            if is_search and result.kind in ("busy", "hold"):
+                self.search_checks.visit_interrupted(source_id)
             return
         storm = self._storm_checks.verdict(record, result)
         record.answer = VisitAnswer(result, self.fault_history.outage, storm)
@@ -131,6 +157,7 @@ class Checker(CheckerState):
         self.note_fault("stop" if clean else "kill")
         self.state_checks.forget_failures()
         self._page_checks.stopped(clean=clean)
+        self.search_checks.stopped(clean=clean)
         self._shared_checks.stopped()
         self._storm_checks.stopped()
         for record in self.sources.values():
@@ -183,6 +210,8 @@ class Checker(CheckerState):
         self._page_checks.check_all(self.clock.monotonic())
         self._storm_checks.check_all()
         self.incident_checks.check_all()
+        self.search_checks.check_all()
+        self.message_checks.check_all()
 
     def _start_poll(self, lane: LaneRecord, record: SourceRecord, at: float, now: datetime) -> None:
         self.polls += 1
@@ -203,8 +232,12 @@ class Checker(CheckerState):
 
     def _check_due(self, lane: LaneRecord, record: SourceRecord, at: float, now: datetime) -> None:
         due, last = record.due_at, record.source.last_polled
-        if not record.source.enabled:
-            self.violate("S4", lane.name, record.id, "a disabled source is polled")
+        record.is_probation = not record.source.enabled
+        if record.is_probation and (due is None or now < due):
+            rule, when = ("S4", "never") if due is None else ("Y9", due)
+            text = f"{record.id} was disabled at {record.source.disabled_at}, its next poll: {when}"
+            self.violate(rule, lane.name, record.id, text)
+            return
         if due is None or now < due:
             text = f"{record.id} is polled before it is due: "
             text += f"{record.source.consecutive_failures} failures, "

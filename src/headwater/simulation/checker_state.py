@@ -77,6 +77,7 @@ class SourceRecord:
     delay: float
     cap: int  # minutes
     limit: int  # permanent failures in a row that disable it (F3)
+    has_probation: bool = False  # Y9
     due_used: datetime | None = None  # the `last_polled` whose due time a poll has used
     held_since: float = 0.0  # P9, where holds are for one source
     held_until: float = 0.0
@@ -85,12 +86,25 @@ class SourceRecord:
     expected_at: datetime | None = None  # the `last_polled` that its poll must store
     posts: set[str] = field(default_factory=set)
     due_at: datetime | None = None
+    is_probation: bool = False  # its poll is an attempt to enable it
     answer: VisitAnswer | None = None
 
     def store(self, source: Source) -> None:
-        """Remember the stored state, and compute `due_at` (S2, S3)."""
+        """Remember the stored state, and compute `due_at` (S2, S3, Y9)."""
         self.source, last = source, source.last_polled
-        self.due_at = None if last is None else last + timedelta(minutes=self.effective_minutes())
+        if not source.enabled:
+            self.due_at = self._next_attempt() if self.has_probation else None
+        else:
+            minutes = self.effective_minutes()
+            self.due_at = None if last is None else last + timedelta(minutes=minutes)
+
+    def _next_attempt(self) -> datetime | None:
+        """Return the next attempt to poll an auto-disabled source (Y9)."""
+        disabled_at, last = self.source.disabled_at, self.source.last_polled
+        if disabled_at is None or last is None:
+            return None
+        attempts = [disabled_at + timedelta(days=days) for days in (1, 3, 7, 14, 28)]
+        return min((at for at in attempts if at > last), default=None)
 
     def effective_minutes(self) -> int:
         """Return the effective interval (S3)."""
@@ -242,7 +256,7 @@ def record_of(source: Source, number: int, policy: Policy, lane: str) -> SourceR
     delay = redirect_delay(source.type, policy, lane) if lane else 0.0
     if lane and source.poll_delay_seconds is not None:
         delay = float(source.poll_delay_seconds)
-    record = SourceRecord(source.id, source, number, lane, delay, cap, limit)
+    record = SourceRecord(source.id, source, number, lane, delay, cap, limit, policy.probation)
     record.store(source)
     return record
 

@@ -7,6 +7,7 @@ from headwater.model import DueSource, Outcome
 from headwater.rules.full_text import PageResult, PageVisit, is_visit_due, own_delay, pages_to_visit
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds
+from headwater.simulation.memory_searches import MemoryFeedSearches
 from headwater.simulation.memory_sources import MemorySources
 from headwater.simulation.state_checks import StateChecks
 from headwater.store.page_visits import PER_LANE
@@ -15,8 +16,11 @@ from headwater.store.page_visits import PER_LANE
 class MemoryPageVisits:
     """Pending visits by the id of their post."""
 
-    def __init__(self, sources: MemorySources, checks: StateChecks) -> None:
+    def __init__(
+        self, sources: MemorySources, searches: MemoryFeedSearches, checks: StateChecks
+    ) -> None:
         self._sources = sources
+        self._searches = searches
         self._checks = checks
         self._pending: dict[str, PageVisit] = {}
 
@@ -26,7 +30,7 @@ class MemoryPageVisits:
             self._pending[post.id] = PageVisit(post, host, 0, post.created_at, None)
 
     async def due(self, now: datetime, policy: Policy) -> list[DueSource]:
-        """Return the visits that are due, at most PER_LANE per lane."""
+        """Return the visits that are due, at most PER_LANE per lane, and steps of searches (Y5)."""
         due, in_lane = [], Counter[str]()
         waiting = sorted(self._pending.items(), key=lambda item: (item[1].not_before, item[0]))
         for post_id, visit in waiting:
@@ -35,7 +39,7 @@ class MemoryPageVisits:
                 in_lane[host] += 1
                 delay = delay_seconds(own_delay(source, host), source.type, host, policy)
                 due.append(DueSource(post_id, host, visit.not_before, delay, is_page=True))
-        return due
+        return due + await self._searches.due(now, policy)
 
     async def pending(self, post_id: str) -> PageVisit | None:
         """Return the pending visit to the page of a post."""

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.model import HostState, Outcome, Podcast, Source, Subject, Visit
 from headwater.rules.admission import Known, NewByDate, hash_prefix, link_key
+from headwater.rules.feed_search import SearchResult
 from headwater.rules.full_text import PageResult
+from headwater.rules.incidents import IncidentChanges
 from headwater.rules.page_versions import PageVersions
 from headwater.rules.policy import Policy
+from headwater.rules.webhook_messages import happenings
 from headwater.simulation.memory_incidents import MemoryIncidents, MemoryStorms
+from headwater.simulation.memory_outbox import MemoryChannels, MemoryWebhooks
 from headwater.simulation.memory_pages import MemoryPageVisits
+from headwater.simulation.memory_searches import MemoryFeedSearches
 from headwater.simulation.memory_sources import MemorySources, OwnerOf, in_milliseconds
 from headwater.simulation.state_checks import StateChecks
 
@@ -29,17 +34,20 @@ class MemoryStore:
     def __init__(self, policy: Policy, checks: StateChecks, owner_of: OwnerOf) -> None:
         self.database = MemoryDatabase()
         self.sources = MemorySources(policy, checks, owner_of)
-        self.page_visits = MemoryPageVisits(self.sources, checks)
+        self.feed_searches = MemoryFeedSearches(self.sources, checks.searches)
+        self.page_visits = MemoryPageVisits(self.sources, self.feed_searches, checks)
         self._post_links: dict[str, dict[str, str]] = {}  # by source and hash prefix (D1)
         self.hosts = MemoryHosts()
         self.key_values = MemoryKeyValues()
         self.accounts = MemoryAccounts()
         self.storms = MemoryStorms(self.sources, checks.storm_began, checks.storm_ended)
-        self.incidents = MemoryIncidents(self.sources, self.storms, checks.incidents_changed)
+        self.incidents = MemoryIncidents(self.sources, self.storms, self._incidents_changed)
         self.audit = NoChangesByPeople()
         self.queries = NothingWaits()
         self.articles = MemoryArticles()
-        self.webhooks = MemoryWebhooks()
+        self.webhooks = MemoryWebhooks(checks.messages)
+        self.channels = MemoryChannels(self.webhooks)
+        self._checks = checks
         self.database_error: str | None = None
         self.commit_seconds: Callable[[], float] | None = None  # how long storing takes
         self._storing: dict[asyncio.Task[Any], None] = {}
@@ -75,6 +83,10 @@ class MemoryStore:
         """Store the result of a page visit; False: it was not pending any more."""
         return await self._commit(lambda: self._store_page(result))
 
+    async def record_search(self, result: SearchResult) -> bool:
+        """Store a step of a search; False: the search was not pending any more (Y5)."""
+        return await self._commit(lambda: self._store_search(result))
+
     async def _commit(self, write: Callable[[], T]) -> T:
         """Run a write, after the time that storing takes."""
         if self.commit_seconds is None:
@@ -93,8 +105,18 @@ class MemoryStore:
         for post in outcome.posts:
             of_source.setdefault(hash_prefix(post.content_hash), link_key(post.url))
         self.page_visits.add(outcome)
+        self.feed_searches.start(outcome)
         self.incidents.learn(outcome)
+        self.webhooks.publish(happenings(outcome))
         return outcome
+
+    def _store_search(self, result: SearchResult) -> bool:
+        self.hosts.store(result.outcome)
+        return self.feed_searches.store(result)
+
+    def _incidents_changed(self, changes: IncidentChanges) -> None:
+        self._checks.incidents_changed(changes)
+        self.channels.publish((*changes.opened, *changes.closed))
 
     def _store_page(self, result: PageResult) -> bool:
         self.hosts.store(result.outcome)
@@ -179,14 +201,6 @@ class MemoryArticles:
         self, _found: Mapping[str, "ExpiringCounts"], _announced: "Announced", _now: datetime
     ) -> None:
         """Do nothing: nothing expires."""
-
-
-class MemoryWebhooks:
-    """No message: the simulation has no webhooks."""
-
-    async def restart_waits(self, _now: datetime, *, limit: int) -> int:  # noqa: ARG002
-        """Return 0: no message waits."""
-        return 0
 
 
 class MemoryKeyValues:

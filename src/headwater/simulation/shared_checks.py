@@ -56,7 +56,8 @@ class SharedChecks:
         due = record.due_at
         if source.requested_at is None and (due is None or due > last.now):
             self._wrong(record, "it shares a request before it is due", rule="S2")
-        if source.requested_at is None and not source.enabled:
+        record.is_probation = source.requested_at is None and not source.enabled
+        if record.is_probation and due is None:
             self._wrong(record, "it is disabled and shares a request", rule="S4")
         if outcome.status == 304 and source.validators != last.validators:
             self._wrong(record, "it shares a 304 with other validators")

@@ -1,7 +1,7 @@
 """Simulation: runs a scenario with the real engine, to its end or to a violated rule."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -9,7 +9,10 @@ from typing import Any, cast
 
 from headwater.engine.engine import Pace
 from headwater.engine.events import EventKind, Events
+from headwater.engine.hosts.access import HostAccess
 from headwater.engine.local_service import LocalService
+from headwater.engine.notices import Notifier
+from headwater.engine.webhooks import Deliverer
 from headwater.model import Subject
 from headwater.rules.outcome import edited
 from headwater.rules.policy import Policy
@@ -18,6 +21,7 @@ from headwater.simulation.faults import DAY, FaultKind, PlannedFault
 from headwater.simulation.memory_store import MemoryStore
 from headwater.simulation.population import Population
 from headwater.simulation.virtual_loop import VirtualClock, VirtualLoop
+from headwater.simulation.virtual_receiver import VirtualReceiver, open_secret
 from headwater.simulation.virtual_web import VirtualWeb
 from headwater.store import Store
 
@@ -55,6 +59,11 @@ class SimulatedService(LocalService):
             requested.clear()
             await self._clock.sleep(_REQUEST_SECONDS)
             await self.ticker.take_requests()
+
+    async def _deliver_loop(self, deliverer: Deliverer) -> None:
+        while True:  # once per tick, as for incidents
+            await self._clock.sleep(self._pace.tick_seconds)
+            await deliverer.run()
 
     async def _incident_loop(self) -> None:
         while True:  # once per tick: looking for changes every second would take most of the time
@@ -95,6 +104,13 @@ class Simulation:
         self.store.sources.add(population.sources)
         self.checker.add((source, population.lane(source)) for source in population.sources)
         self.web = VirtualWeb(population, self.checker, self.clock, rng)
+        self._receiver = VirtualReceiver(
+            self.checker.message_checks,
+            self.clock,
+            Random(f"messages {scenario.seed}"),  # noqa: S311
+            lambda: self.web.fault is not None,
+            has_faults=scenario.slow_store,
+        )
 
     async def _run_plan(self) -> None:
         self._violated = asyncio.Event()
@@ -177,12 +193,20 @@ class Simulation:
             policy=scenario.policy,
             pace=scenario.pace,
             rng=self._rng,
+            find_feeds=self.web.find_feeds,
+            deliverer=self._deliverer,
         )
         on_outage = lambda event: self.checker.outage_changed(event.text)  # noqa: E731
         self._service.events.listen(on_outage, [EventKind.OUTAGE])
         await self._service.__aenter__()
         self._end = asyncio.Event()
         self._running = asyncio.create_task(self._service.run(self._end))
+
+    def _deliverer(self, hosts: HostAccess, may_send: Callable[[], bool]) -> Deliverer:
+        store, clock, post = cast(Store, self.store), self.clock, self._receiver
+        rng = Random(f"retries {self.scenario.seed} {clock.loop_time()}")  # noqa: S311
+        notifier = Notifier(store, clock, post, open_secret)
+        return Deliverer(store, clock, rng, post, open_secret, hosts, may_send, notifier=notifier)
 
     async def _stop(self) -> None:
         """Stop the process cleanly, as a signal does (S8)."""

@@ -15,8 +15,10 @@ from headwater.simulation.checker_state import (
     VisitAnswer,
 )
 from headwater.simulation.incident_checks import IncidentChecks
+from headwater.simulation.message_checks import MessageChecks
 from headwater.simulation.move_checks import MoveChecks
 from headwater.simulation.page_checks import PageChecks
+from headwater.simulation.search_checks import SearchChecks
 from headwater.simulation.shared_checks import SharedChecks
 from headwater.simulation.storm_checks import StormChecks, counts_of
 
@@ -35,6 +37,8 @@ class StateChecks:
         moves: MoveChecks,
         storms: StormChecks,
         incidents: IncidentChecks,
+        searches: SearchChecks,
+        messages: MessageChecks,
     ) -> None:
         self._state = state
         self._pages = pages
@@ -42,6 +46,8 @@ class StateChecks:
         self._moves = moves
         self._storms = storms
         self._incidents = incidents
+        self.searches = searches
+        self.messages = messages
         self._faults = state.fault_history
         self._clock = state.clock
         # recent failures: time, source, kind, and the counts before
@@ -70,13 +76,17 @@ class StateChecks:
             count, kind = after.permanent_failures, after.permanent_kind
             if after.disabled_reason != f"Auto-disabled after {count} consecutive {kind} errors":
                 self._wrong("F3", record, f"disabled for {after.disabled_reason!r}")
+            if after.disabled_at != record.expected_at:
+                self._wrong("Y9", record, f"disabled at {after.disabled_at}")
         for post in outcome.posts:
             if post.content_hash in record.posts:
                 self._wrong("D1", record, "a post was stored twice")
             record.posts.add(post.content_hash)
         self._pages.stored(outcome, record)
         self._moves.stored(outcome, after, record)
+        record.is_probation = False
         record.store(after)
+        self.searches.poll_stored(record, answer, outcome)
         self._incidents.stored(record, answer.result, outcome)
 
     def page_stored(self, result: PageResult) -> None:
@@ -171,9 +181,10 @@ class StateChecks:
         if result.kind == "ok":
             self._storms.interrupted(record, succeeded=True)
             self._enabled_again.discard(record.id)
-            expected = FailureCounts(0, 0, None, before.enabled)
+            expected = FailureCounts(0, 0, None, before.enabled or record.is_probation)
             if stored != expected:
-                self._wrong("F2", record, f"stored {stored} after a success, expected {expected}")
+                rule = "Y9" if record.is_probation else "F2"
+                self._wrong(rule, record, f"stored {stored} after a success, expected {expected}")
         # a failure by which the engine notices the outage is not counted
         elif stored != before or result.kind != self._faults.outage:
             self._check_failure(record, answer, before, stored)

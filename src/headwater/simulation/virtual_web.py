@@ -1,21 +1,29 @@
 """VirtualWeb: the fetch half of a poll, computed from a model of hosts without a network."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from headwater.engine.hosts.access import HostVisit
-from headwater.errors import HostBusy, OnHold
+from headwater.errors import HostBusy, NotAFeed, OnHold
 from headwater.model import Answer, Entry, Source, SourceType, Subject, Validators
 from headwater.rules.politeness import host_of
 from headwater.simulation.checker import Checker
 from headwater.simulation.population import Population
+from headwater.simulation.search_checks import UNREADABLE
 from headwater.simulation.virtual_hosts import FAILURES, VirtualHost, VisitResult, error_of
 from headwater.simulation.virtual_loop import START, VirtualClock
 from headwater.source_settings import FullText
 
+if TYPE_CHECKING:  # parsers take a while to import (decision 14)
+    from headwater.fetch.page.feed_links import FeedLink
+
+_CANDIDATES = "/candidates"
+_MOST_LINKS = 6  # fewer feeds than this are linked on a front page
 _ENTRIES_PER_FEED = 3
 _DEFAULT_SECONDS = 0.3  # response time of hosts outside the population
 _PUBLISHED_DAYS = (1, 3, 7, 14, 30, 60)  # between two entries of a source
@@ -37,6 +45,13 @@ _FAULT_RESULTS = {  # seconds and result of every request
     NetworkFault.NXDOMAIN: (0.05, FAILURES["DNS"]),
     NetworkFault.CAPTIVE_PORTAL: (0.1, FAILURES["404"]),
 }
+
+
+class VirtualLink(NamedTuple):
+    """A link to a feed."""
+
+    url: str
+    title: str
 
 
 class VirtualWeb:
@@ -64,26 +79,14 @@ class VirtualWeb:
         now: datetime,  # noqa: ARG002
     ) -> Answer:
         """Visit a source as a fetcher would."""
-        source, lane = subject.source, visit.lane
+        source = subject.source
         page = source.url if source.url != self._checker.sources[source.id].source.url else None
-        host, target = self._host(lane), None
-        result = _UNEXPECTED
-        try:
-            result = await self._request(lane, host, source.id, page=page)
-            if result.kind == "ok":
-                target = host.redirect_target(self._clock.monotonic())
-            if target is not None:
-                async with visit.redirect_to(target):
-                    result = await self._request(
-                        target, self._host(target), source.id, redirected=True, page=page
-                    )
-        except (HostBusy, OnHold) as error:
-            result = FAILURES["busy" if isinstance(error, HostBusy) else "hold"]
-            raise
-        finally:
-            self._checker.visit_ended(lane, source.id, result, page=page)
-        if result.kind != "ok":
-            raise error_of(result, target or host_of(source) or "")
+        if page is not None and _CANDIDATES in page:
+            await self._visit(source, visit, page, is_search=True)
+            if UNREADABLE in page:
+                raise NotAFeed(f"{page} is not a feed")
+            return Answer(200, title="Candidate", size=20_000)
+        host, target = self._host(visit.lane), await self._visit(source, visit, page)
         if page is not None:
             return _page(page)
         moved_to = None
@@ -93,6 +96,48 @@ class VirtualWeb:
         answer = self._answer(source)
         return answer if moved_to is None else replace(answer, moved_to=moved_to)
 
+    async def find_feeds(
+        self,
+        source: Source,
+        *,
+        visit: HostVisit,
+        now: datetime,  # noqa: ARG002 - required by `FindFeeds`
+    ) -> "tuple[Answer, Sequence[FeedLink]]":
+        """Visit a page of a search for a lost feed: only front pages link to feeds (Y5)."""
+        await self._visit(source, visit, source.url, is_search=True)
+        site, links = source.url, []
+        if urlsplit(site).path == "/":
+            for number in range(len(site) % _MOST_LINKS):
+                kind = UNREADABLE if number % 3 == 0 else "/a-feed/"
+                host = f"{'feeds.' if number % 2 else ''}{urlsplit(site).netloc}"
+                links.append(VirtualLink(f"https://{host}{_CANDIDATES}{kind}{number}", "A feed"))
+        return Answer(200, size=20_000), cast("Sequence[FeedLink]", links)
+
+    async def _visit(
+        self, source: Source, visit: HostVisit, page: str | None, *, is_search: bool = False
+    ) -> str | None:
+        """Make the requests of a visit; return the host that it was redirected to, if any."""
+        lane, target, result = visit.lane, None, _UNEXPECTED
+        host = self._host(lane)
+        how: dict[str, Any] = {"page": page, "is_search": is_search}
+        try:
+            result = await self._request(lane, host, source.id, **how)
+            if result.kind == "ok":
+                target = host.redirect_target(self._clock.monotonic())
+            if target is not None:
+                async with visit.redirect_to(target):
+                    result = await self._request(
+                        target, self._host(target), source.id, redirected=True, **how
+                    )
+        except (HostBusy, OnHold) as error:
+            result = FAILURES["busy" if isinstance(error, HostBusy) else "hold"]
+            raise
+        finally:
+            self._checker.visit_ended(lane, source.id, result, **how)
+        if result.kind != "ok":
+            raise error_of(result, target or host_of(source) or "")
+        return target
+
     async def _request(
         self,
         lane: str,
@@ -101,16 +146,20 @@ class VirtualWeb:
         *,
         redirected: bool = False,
         page: str | None = None,
+        is_search: bool = False,
     ) -> VisitResult:
         checker = self._checker
-        checker.request_started(lane, source_id, redirected=redirected, page=page)
+        checker.request_started(
+            lane, source_id, redirected=redirected, page=page, is_search=is_search
+        )
         result = _TIMEOUT  # if the request is cancelled
         try:
             if self.fault is None:
                 at = self._clock.monotonic()
                 seconds, result = host.visit(at, self._rng)
                 url = checker.sources[source_id].source.url
-                if page is None and result.kind == "ok" and at >= self._deaths.get(url, at + 1):
+                is_source = page in (None, url)
+                if is_source and result.kind == "ok" and at >= self._deaths.get(url, at + 1):
                     result = FAILURES["404"]
             else:
                 seconds, result = _FAULT_RESULTS[self.fault]

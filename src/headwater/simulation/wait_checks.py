@@ -61,7 +61,7 @@ class WaitChecks:
         self._faults.resumes += 1
         now = self._state.clock.now()
         sources = self._state.sources.values()
-        lanes = {s.lane for s in sources if s.source.enabled and s.due_at and s.due_at <= now}
+        lanes = {s.lane for s in sources if s.due_at and s.due_at <= now}
         per_second = max(LANES_PER_SECOND, len(lanes) / SPREAD_SECONDS)
         self._max_resumed = 3 * per_second + 10
         self._resumed.clear()
@@ -80,11 +80,10 @@ class WaitChecks:
         future = now + FUTURE
         for record in self._state.sources.values():
             due, last = record.due_at, record.source.last_polled
-            if due is None or last is None or not record.source.enabled:
+            if due is None or last is None:
                 continue
-            if (
-                last > future and at > changed_at + self._tick + _GRACE_SECONDS
-            ):  # left by a clock that was set back (S2)
+            is_ahead = record.source.enabled and last > future  # the clock was set back (S2)
+            if is_ahead and at > changed_at + self._tick + _GRACE_SECONDS:
                 text = f"lastPolled of {record.id} is {last}, in the future"
                 self._state.violate("S2", record.lane, record.id, text)
             if due > now or record.pending:

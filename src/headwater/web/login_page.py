@@ -16,9 +16,9 @@ from headwater.api.middleware.authentication import (
 from headwater.api.middleware.failed_logins import FailedLogins
 from headwater.api.middleware.origin_guard import host_part
 from headwater.api.problems import problem
-from headwater.api.server import is_loopback
 from headwater.app import App
 from headwater.operations.tokens import SESSION_LIFETIME, log_in, log_out, token_in_session
+from headwater.rules.addresses import is_loopback
 from headwater.web.forms import fields_of, one
 from headwater.web.rendering import render
 

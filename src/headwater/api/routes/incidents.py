@@ -74,5 +74,8 @@ async def show_incident_feed(
     """
     newest = await app.store.incidents.newest(caller.user_id, limit=_MOST_IN_FEED)
     address = f"{request.base_url}api/incidents/feed.atom"
-    content = incident_feed(newest, caller.user_id, app.clock.now(), address=address)
+    dashboard = app.settings.server.public_url or str(request.base_url).rstrip("/")
+    content = incident_feed(
+        newest, caller.user_id, app.clock.now(), address=address, dashboard=dashboard
+    )
     return document_response(request, content, ATOM)
