@@ -61,6 +61,7 @@ async def test_v2_a_webhook_is_added_tested_and_removed(pages: Visited, path: st
 @of_each
 async def test_v2_a_webhook_is_edited_disabled_and_enabled(pages: Visited, path: str):
     store, before = pages.app.store, await add(pages, path)
+    await send_test(store, before, pages.app.clock.now())
     own = f"{path}/{before.id}"
     fields = {"url": f"{URL}/new", "event": ["source.disabled", "articles.expiring"]}
     saved = await pages.send(own, fields)
@@ -70,11 +71,12 @@ async def test_v2_a_webhook_is_edited_disabled_and_enabled(pages: Visited, path:
     assert not after.enabled
     shown = await pages.text(own)
     assert "Nothing is sent until it is enabled" in words(shown)
-    assert f'action="{own}/test"' not in shown
+    # nothing can be sent
+    assert re.findall(rf'action="{own}([^"]*)"', shown) == ["", "/delete"]
 
     await store.webhooks.disable(before.id, "the endpoint is gone (410)")
     for at in (path, own):
-        assert "the endpoint is gone (410)." in words(await pages.text(at))
+        assert "disabled because the endpoint is gone (410)" in words(await pages.text(at))
     await pages.send(own, fields | {"enabled": "yes"})
     enabled = await store.webhooks.get(before.id, OWNERS[path])
     assert (enabled.enabled, enabled.disabled_reason) == (True, None)
