@@ -8,6 +8,7 @@ import pytest
 from headwater.fetch.page.page_blocks import MAX_BLOCKS, page_blocks, read_page_blocks
 from headwater.fetch.page.page_document import read_page
 from headwater.fetch.page.selectors import select
+from headwater.rules.watched_parts import toggled
 from headwater.watch_settings import WatchSettings
 
 URL = "https://example.org/"
@@ -83,6 +84,23 @@ def test_w4_each_block_says_how_much_of_it_is_watched(watch, whole, part):
 )  # fmt: skip
 def test_w4_selectors_are_robust_and_match_one_element(html, selectors):
     assert [block.selector for block in shown(html)] == selectors
+
+
+def test_w4_a_click_keeps_main_text_that_has_no_selector_of_its_own():
+    paragraphs = "".join(f"<p>Part {number}: {TEXT}</p>" for number in range(4))
+    html = (
+        f"<html><title>Flat</title><body><nav id=menu>Home</nav><h1>Flat</h1>{paragraphs}"
+        "<footer>Imprint</footer></body></html>"
+    )
+    blocks = shown(html)
+    assert [(block.depth, block.selector) for block in blocks] == [
+        (0, "body"), (1, "#menu"), (1, "h1"), (1, "footer"),
+    ]  # fmt: skip
+    watch = toggled(None, blocks, "footer")
+    assert watch == WatchSettings(include=("body",), exclude=("#menu",))
+    body = read_page(html.encode(), url=URL, watch=watch).body
+    assert body.startswith("Flat Part 0: ") and body.endswith("Imprint")
+    assert "Part 3: " in body and "Home" not in body
 
 
 def test_w4_every_selector_of_any_page_matches_exactly_its_block():

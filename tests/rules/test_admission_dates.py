@@ -7,6 +7,7 @@ import pytest
 
 from headwater.model import SkipReason, SourceType
 from headwater.rules.admission import (
+    earliest_new_date,
     last_seen,
     new_by_date,
     seen_until,
@@ -197,3 +198,20 @@ def test_o4_a_last_seen_date_from_a_fast_clock_does_not_silence_the_source():
 )
 def test_times_are_stored_in_the_format_of_the_api(moment, text):
     assert timestamp(moment) == text
+
+
+@pytest.mark.parametrize("hours", [0, 24])
+@pytest.mark.parametrize("keys", [(), ("0123456789abcdef",)])
+@pytest.mark.parametrize("seen_id", [None, SEEN_ID, "2099-01-01T00:00:00.000Z"])
+def test_r2_t1_no_entry_before_the_earliest_new_date_is_new(hours, keys, seen_id):
+    source = a_source(
+        first_poll_done=True, last_seen_id=seen_id, seen_keys=keys, late_entry_hours=hours,
+        late_keys_kept=bool(hours),
+    )  # fmt: skip
+    earliest = earliest_new_date(source, NOW, POLICY)
+    assert earliest == (SEEN_AT if seen_id == SEEN_ID and not hours else None)
+    steps = (-DAY, -HOUR, -MILLISECOND, timedelta(), MILLISECOND, HOUR)
+    for date in (None, Y2099, *(SEEN_AT + step for step in steps)):
+        entry = an_entry(published_at=date)
+        is_new = bool(new_by_date(source, [entry], NOW, POLICY).candidates)
+        assert not (is_new and earliest and date and date < earliest)

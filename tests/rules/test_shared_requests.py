@@ -1,5 +1,7 @@
 """Sources with the same address that are due together are fetched once (Y7)."""
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.model import Answer, SourceType, Validators
@@ -31,6 +33,14 @@ def test_y7_p8_a_request_is_conditional_only_if_all_sources_have_the_same_versio
         request = shared_request([known, a_subject(other)]).source
         assert (request.validators, request.body_hash) == (Validators(), None)
         assert request.id == known.source.id
+
+
+@pytest.mark.parametrize("changes", [{"last_seen_id": None}, {"late_entry_hours": 24}])
+def test_y7_t1_entries_that_one_source_may_lack_count_as_unseen(changes):
+    seen = a_source(last_seen_id="2026-02-16T08:00:00.000Z", validators=NEW, body_hash="b")
+    request = shared_request([a_subject(seen), a_subject(replace(seen, **changes))]).source
+    assert request.last_seen_id is None
+    assert (request.validators, request.body_hash) == (NEW, "b")
 
 
 def test_y7_p8_a_source_that_has_the_document_already_gets_nothing_new():

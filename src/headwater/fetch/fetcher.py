@@ -14,7 +14,7 @@ from headwater.fetch.page.feed_links import FeedLink
 from headwater.fetch.pool.parser_pool import ParserPool
 from headwater.fetch.x.timeline import XTimelines
 from headwater.model import Answer, Source, SourceType, Subject
-from headwater.rules.admission import article_age
+from headwater.rules.admission import article_age, earliest_new_date
 from headwater.rules.policy import Policy
 from headwater.rules.url_secrets import masked
 from headwater.rules.urls import is_login_url
@@ -54,7 +54,8 @@ class Fetcher:
         response = await self.document(source, visit=visit)
         try:
             check_status(response, now=now)
-            return await self.answer(source, response)
+            seen = earliest_new_date(source, now, self._policy)
+            return await self.answer(source, response, seen_before=seen)
         except FetchError as error:
             error.status, error.size = response.status, response.size
             raise
@@ -85,8 +86,10 @@ class Fetcher:
         finally:
             response.release()
 
-    async def answer(self, source: Source, response: Response) -> Answer:
-        """Parse the response for a source."""
+    async def answer(
+        self, source: Source, response: Response, *, seen_before: datetime | None = None
+    ) -> Answer:
+        """Parse the response for a source; entries dated before `seen_before` get no Markdown."""
         answer = Answer(
             response.status,
             unchanged=True,
@@ -102,7 +105,7 @@ class Fetcher:
         answer = replace(answer, unchanged=is_unchanged, validators=validators, body_hash=body_hash)
         if answer.unchanged:
             return answer
-        parse = self._parsers.feed
+        parse = partial(self._parsers.feed, seen_before=seen_before)
         if source.type is SourceType.WEBSITE:
             parse = partial(self._parsers.page, watch=source.watch)
         try:

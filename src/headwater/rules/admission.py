@@ -139,6 +139,14 @@ def admit(
     return Admission(tuple(by_date), counts, tuple(reasons))
 
 
+def earliest_new_date(source: Source, now: datetime, policy: Policy) -> datetime | None:
+    """The date before which no entry is new, so that it needs no Markdown (R2); None: any may be.
+
+    With a window for late entries, which of them are new is not known before the store is asked.
+    """
+    return None if late_window(source, policy) else _since(source, now)
+
+
 def last_seen(
     source: Source, entries: Iterable[Entry], now: datetime
 ) -> tuple[str | None, tuple[str, ...]]:

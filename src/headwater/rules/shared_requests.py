@@ -22,16 +22,18 @@ def longest_delay(subjects: Sequence[Subject], policy: Policy) -> Source:
 def shared_request(subjects: Sequence[Subject]) -> Subject:
     """The source whose request serves all: conditional only if all have the same validators.
 
-    A 304 says nothing about a source that has stored another version, or none.
+    A 304 says nothing about a source that has stored another version, or none. If they have seen
+    different entries, the response is parsed as for a source that has seen none.
     """
     lead = subjects[0]
     if len(subjects) == 1:
         return lead
-    versions = {(one.source.validators, one.source.body_hash) for one in subjects}
-    if len(versions) == 1:
-        return lead
-    unconditional = {"validators": Validators(), "body_hash": None}
-    return changed(lead, {"source": changed(lead.source, unconditional)})
+    changes: dict[str, object] = {}
+    if len({(one.source.validators, one.source.body_hash) for one in subjects}) > 1:
+        changes |= {"validators": Validators(), "body_hash": None}
+    if len({(one.source.last_seen_id, one.source.late_entry_hours) for one in subjects}) > 1:
+        changes["last_seen_id"] = None
+    return changed(lead, {"source": changed(lead.source, changes)}) if changes else lead
 
 
 def answer_for(source: Source, answer: Answer) -> Answer:

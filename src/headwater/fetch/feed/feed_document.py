@@ -3,6 +3,8 @@
 `parse_feed` recognises RSS, RDF, Atom, CDF and JSON Feed, well-formed or not.
 """
 
+from datetime import datetime
+
 from headwater.errors import NotAFeed, PageNotFeed
 from headwater.fetch.feed.feed_entries import MAX_ENTRIES, Feed, with_derived_fields
 from headwater.fetch.feed.json_feed import read_json
@@ -18,11 +20,17 @@ _BLANK = " \t\r\n\ufeff\0"
 
 
 def parse_feed(
-    data: bytes, *, content_type: str | None = None, url: str, max_entries: int = MAX_ENTRIES
+    data: bytes,
+    *,
+    content_type: str | None = None,
+    url: str,
+    max_entries: int = MAX_ENTRIES,
+    seen_before: datetime | None = None,
 ) -> Feed:
     """Parse a feed of any format and encoding; `url` is the source's.
 
-    Raises NotAFeed, or TooExpensive for a document that needs too much memory. With more entries
+    Entries of XML that are dated before `seen_before` get no Markdown. Raises NotAFeed, or
+    TooExpensive for a document that needs too much memory. With more entries
     than `max_entries` it raises ManyEntries, or keeps the first ones if that is the default.
     """
     text = _text(data, content_type)
@@ -39,7 +47,7 @@ def parse_feed(
         del text  # which may be four times as large
         if document == data:
             document = data  # one copy is enough (H1)
-        parsed = _parse_markup(document, first, url, max_entries)
+        parsed = _parse_markup(document, first, url, max_entries, seen_before)
     return with_derived_fields(parsed, url)
 
 
@@ -52,9 +60,11 @@ def _text(data: bytes, content_type: str | None) -> str:
     return decoded(data, content_type).lstrip(_BLANK)
 
 
-def _parse_markup(document: bytes, first: str, url: str, max_entries: int) -> Feed:
+def _parse_markup(
+    document: bytes, first: str, url: str, max_entries: int, seen_before: datetime | None
+) -> Feed:
     start = feed_start(document)
-    parsed = None if start is None else read_xml(document[start:], url, max_entries)
+    parsed = None if start is None else read_xml(document[start:], url, max_entries, seen_before)
     if parsed is not None and parsed.entries:
         return parsed
     name = first_tag(document)

@@ -80,13 +80,14 @@ def _with_distinct_bodies(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     for entry in entries:
         links[entry.body].add(entry.url)
     return tuple(
-        replace(
-            entry,
-            body=f"{entry.title} {entry.body}",
-            plain_body=entry.body,
-            markdown=f"{markdown_of_text(entry.title)}\n\n{entry.markdown or ''}",
-        )
-        if entry.body and len(links[entry.body]) > 1
-        else entry
+        _with_title_in_body(entry) if entry.body and len(links[entry.body]) > 1 else entry
         for entry in entries
     )
+
+
+def _with_title_in_body(entry: Entry) -> Entry:
+    markdown = entry.markdown
+    if markdown is not None:
+        markdown = f"{markdown_of_text(entry.title)}\n\n{markdown}"
+    body = f"{entry.title} {entry.body}"
+    return replace(entry, body=body, plain_body=entry.body, markdown=markdown)

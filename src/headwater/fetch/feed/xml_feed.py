@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import takewhile
 from operator import itemgetter
 from urllib.parse import urljoin
@@ -63,32 +63,38 @@ _MAX_LINE = 20_000  # characters of an id, a link or a name that are parsed
 Found = tuple[int, etree._Element, bool]  # rank, element, whether it is Atom's
 
 
-def read_xml(data: bytes, url: str, max_entries: int = MAX_ENTRIES) -> Feed | None:
+def read_xml(
+    data: bytes, url: str, max_entries: int = MAX_ENTRIES, seen_before: datetime | None = None
+) -> Feed | None:
     """Parse a UTF-8 document that starts with its root element; None if it is not a feed.
 
     Ill-formed XML is repaired first, since the parser's recovery would lose text and nesting.
+    Entries dated before `seen_before` get no Markdown.
     """
+    read = partial(_read_entries, url=url, max_entries=max_entries, seen_before=seen_before)
     data = windows_characters(data)
     try:
         if not has_endless_tag(data):
-            return _read_entries(EntryStream(data, recover=False), data, url, max_entries)
+            return read(EntryStream(data, recover=False), data)
     except etree.XMLSyntaxError:  # it ends at the first error, however many there are
         pass
     data, closed = repaired(data)
     try:
-        parsed = _read_entries(EntryStream(data, recover=True), data, url, max_entries)
+        parsed = read(EntryStream(data, recover=True), data)
     except etree.XMLSyntaxError:
         return None
     return parsed and replace(parsed, complete=parsed.complete and closed)
 
 
-def _read_entries(stream: EntryStream, data: bytes, url: str, max_entries: int) -> Feed | None:
+def _read_entries(
+    stream: EntryStream, data: bytes, url: str, max_entries: int, seen_before: datetime | None
+) -> Feed | None:
     reader: _EntryReader | None = None
     entries: list[Entry] = []
     are_all = True
     for element in stream:
         if reader is None:
-            reader = _EntryReader(element.getroottree().getroot(), url, data)
+            reader = _EntryReader(element.getroottree().getroot(), url, data, seen_before)
         if is_full(entries, max_entries):
             are_all = False
             break
@@ -98,7 +104,7 @@ def _read_entries(stream: EntryStream, data: bytes, url: str, max_entries: int) 
     root = stream.root
     if root is None:
         return None
-    reader = reader or _EntryReader(root, url, data)
+    reader = reader or _EntryReader(root, url, data, seen_before)
     if not reader.title:
         reader.read_heads(root)  # sometimes the head comes last
     are_all = are_all and not stream.is_cut
@@ -135,8 +141,11 @@ def _entries_in(container: etree._Element, depth: int) -> Iterator[etree._Elemen
 class _EntryReader:
     """Reads the entries of one document; caches the meanings of its element names."""
 
-    def __init__(self, root: etree._Element, url: str, data: bytes) -> None:
+    def __init__(
+        self, root: etree._Element, url: str, data: bytes, seen_before: datetime | None
+    ) -> None:
         self.url = url
+        self._seen_before = seen_before
         self.title = ""
         self._is_atom = local_name(root.tag) == "feed"
         self._author: str | None = None  # of an Atom feed, inherited by its entries (R6)
@@ -175,12 +184,14 @@ class _EntryReader:
                 candidates.sort(key=itemgetter(0))
         ids = found.get(_ID, ())
         link = self._link(element, found.get(_LINK, ()), ids)
-        rank, body, markdown = self._body(found.get(_BODY, ()), link)
+        date = _first_date(element, found.get(_DATE, ()))
+        is_seen = self._seen_before is not None and date is not None and date < self._seen_before
+        rank, body, markdown = self._body(found.get(_BODY, ()), link, is_seen=is_seen)
         return Entry(
             self._id(element, ids),
             _first_title(found.get(_TITLE, ())),
             link,
-            _first_date(element, found.get(_DATE, ())),
+            date,
             _first_author(each for _, each, _ in found.get(_AUTHOR, ()))
             or self._inherited_author(element),
             body,
@@ -191,16 +202,21 @@ class _EntryReader:
             completeness(body, has_content=rank < _SUMMARY, has_text=bool(body)),
         )
 
-    def _body(self, found: Sequence[Found], link: str | None) -> tuple[int, str, str | None]:
+    def _body(
+        self, found: Sequence[Found], link: str | None, *, is_seen: bool
+    ) -> tuple[int, str, str | None]:
         """The rank, plain text and Markdown of the first body that is not empty."""
         for rank, element, atom in found:
-            has_base = self._has_bases and bool(_bases(element))
-            base = self._base(element, by_site=True) if has_base or link is None else link
-            length = len(element.text or "") if not len(element) else LONG_MARKUP
-            markdown = MarkdownWriter(base, length=length)
+            markdown = None if is_seen else self._markdown_writer(element, link)
             if text := element_text(element, atom=atom, short=False, markdown=markdown):
-                return rank, text, markdown.finish_for(text)
+                return rank, text, None if markdown is None else markdown.finish_for(text)
         return _SUMMARY, "", ""
+
+    def _markdown_writer(self, element: etree._Element, link: str | None) -> MarkdownWriter:
+        has_base = self._has_bases and bool(_bases(element))
+        base = self._base(element, by_site=True) if has_base or link is None else link
+        length = len(element.text or "") if not len(element) else LONG_MARKUP
+        return MarkdownWriter(base, length=length)
 
     def _read_metadata(
         self, entry: etree._Element, found: dict[EntryField, list[Found]], link: str | None

@@ -21,7 +21,7 @@ from headwater.fetch.text.html_to_text import BLOCKS
 from headwater.rules.watched_parts import PageBlock
 from headwater.watch_settings import WatchSettings
 
-MAX_BLOCKS = 60
+MAX_BLOCKS = 60  # besides that of the whole page
 _MAX_CHARACTERS = 2_000_000  # of the markup; the blocks of a longer page are not listed
 _MAX_ELEMENTS = 20_000  # blocks beyond these are not listed
 _MAX_ANCHORS = 4  # elements around a block that are tried to name it
@@ -70,9 +70,13 @@ def page_blocks(html: str, url: str, watch: WatchSettings | None = None) -> list
         usable = (one for one in _selectors(element, index) if len(one) <= MAX_SELECTOR)
         element.selector = next(usable, "")
     chosen = _outermost(_without_wrappers([one for one in elements if one.selector and one.lines]))
+    main_text = _watched_positions(html, page, url, None)
+    other_lines = set(range(len(page.lines))).difference(*(one.lines for one in chosen))
+    if any(_text_start(html, page.lines[number]) in main_text for number in other_lines):
+        chosen.insert(0, _whole_page(html, page))
     counts = select(html, [one.selector for one in chosen], ()).counts
     chosen = [one for one in chosen if counts[one.selector] == 1]
-    watched = _watched_positions(html, page, url, watch)
+    watched = main_text if watch is None else _watched_positions(html, page, url, watch)
     return list(_listed(html, page, chosen, watched))
 
 
@@ -134,6 +138,15 @@ def _set_lines(elements: Sequence[_Element], page: HtmlPage) -> None:
     for element in elements:
         first = bisect_left(starts, element.start)
         element.lines = range(first, bisect_left(starts, element.end, first))
+
+
+def _whole_page(html: str, page: HtmlPage) -> _Element:
+    """A block for main text that is in no other one, such as paragraphs directly in the body.
+
+    Without it, this text would be lost when parts are named.
+    """
+    lines = range(len(page.lines))
+    return _Element("body", "", (), 0, None, end=len(html), selector="body", lines=lines)
 
 
 def _selectors(element: _Element, index: _Index) -> Iterator[str]:

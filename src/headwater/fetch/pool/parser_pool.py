@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Self, TypeVar
 
@@ -94,9 +95,20 @@ class ParserPool:
             self._end(worker)
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def feed(self, data: bytes, *, content_type: str | None, url: str) -> Feed:
-        """Parse a feed; raises NotAFeed, or TooExpensive if it exceeds the budget."""
-        job = Job("feed", data, content_type, url, self._timeout_seconds)
+    async def feed(
+        self,
+        data: bytes,
+        *,
+        content_type: str | None,
+        url: str,
+        seen_before: datetime | None = None,
+    ) -> Feed:
+        """Parse a feed; raises NotAFeed, or TooExpensive if it exceeds the budget.
+
+        Entries dated before `seen_before` get no Markdown.
+        """
+        seconds = self._timeout_seconds
+        job = Job("feed", data, content_type, url, seconds, seen_before=seen_before)
         if len(data) > _LARGE_BYTES:
             return await self._parse_large(job)
         if len(data) > self._inline_bytes:
@@ -106,7 +118,7 @@ class ParserPool:
                 return await self._parse_large(job)
         if not self._is_burst():
             self._names.count(len(data))
-            return parse_feed(data, content_type=content_type, url=url)
+            return parse_feed(data, content_type=content_type, url=url, seen_before=seen_before)
         return await self._parse_queued(job)
 
     async def page(

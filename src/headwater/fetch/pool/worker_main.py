@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, BinaryIO
 
 from headwater.fetch.feed.feed_document import parse_feed
@@ -60,7 +61,7 @@ _Job = tuple[list[Any], bytes]  # the head and the document
 def main() -> None:
     """Run the worker; the argument of the command line is the memory budget in MB."""
     tasks: dict[str, Task] = {
-        "feed": parse_feed,
+        "feed": _parse_feed,
         "page": _parse_page,
         "links": _find_feeds,
         "blocks": _find_blocks,
@@ -172,6 +173,11 @@ def _run(results: BinaryIO, tasks: Mapping[str, Task], job: _Job, memory: _Memor
     write_frame(results, to_json([*reply, is_last]))
     signal.setitimer(signal.ITIMER_REAL, 0)
     return not is_last
+
+
+def _parse_feed(data: bytes, *, seen_before: str | None = None, **options: Any) -> Feed:
+    seen = None if seen_before is None else datetime.fromisoformat(seen_before)
+    return parse_feed(data, seen_before=seen, **options)
 
 
 def _parse_page(

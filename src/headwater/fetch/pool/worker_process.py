@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, BinaryIO
 
 from headwater import errors
@@ -46,6 +47,7 @@ class Job:
     seconds: float
     max_entries: int | None = None
     watch: WatchSettings | None = None  # of a page
+    seen_before: datetime | None = None  # of a feed: older entries get no Markdown
 
 
 class WorkerEnded(Exception):
@@ -201,6 +203,8 @@ def _write_jobs(pipe: BinaryIO, jobs: Sequence[Job]) -> None:
             options["max_entries"] = job.max_entries
         if job.watch is not None:
             options["watch"] = asdict(job.watch)
+        if job.seen_before is not None:
+            options["seen_before"] = job.seen_before.isoformat()
         write_frame(pipe, to_json([job.task, options, job.seconds, job is not jobs[-1]]))
         write_frame(pipe, job.document)
     pipe.flush()

@@ -41,13 +41,8 @@ def write_html(html: str, markdown: MarkdownWriter) -> str:
     if head := HEAD.match(html):
         html = html[head.end() :]
     pieces: list[str] = []  # of the plain text
-    if first := FIRST_PARAGRAPHS.match(html):
-        text, paragraphs = first.groups("")
-        plain = markdown.usual_paragraphs(f"{text}</p>{paragraphs}")
-        if plain is not None:
-            pieces += (plain, " ")
-            html = html[first.end() :]
-    tokens = iter(_PARAGRAPHS_OR_TOKEN.split(html))
+    start = _write_first_paragraphs(html, markdown, pieces)
+    tokens = iter(_PARAGRAPHS_OR_TOKEN.split(html[start:]))
     for text, paragraphs, slash, name, attributes in zip_longest(*[tokens] * 5):
         if text:
             pieces.append(markdown.short_text(text))
@@ -61,6 +56,19 @@ def write_html(html: str, markdown: MarkdownWriter) -> str:
             else:
                 pieces += (" ", plain, " ")
     return one_line("".join(pieces).replace("\0", ""))
+
+
+def _write_first_paragraphs(html: str, markdown: MarkdownWriter, pieces: list[str]) -> int:
+    """Write the text and usual paragraphs at the start; returns where they end."""
+    first = FIRST_PARAGRAPHS.match(html)
+    if first is None:
+        return 0
+    text, paragraphs = first.groups("")
+    plain = markdown.usual_paragraphs(f"{text}</p>{paragraphs}")
+    if plain is None:
+        return 0
+    pieces += (plain, " ")
+    return first.end()
 
 
 def _write_tokens(html: str, markdown: MarkdownWriter, pieces: list[str]) -> None:
