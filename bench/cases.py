@@ -10,6 +10,9 @@ from bench.feeds import ENTRIES
 
 PYTHON = sys.executable
 READER_WORKERS = 20
+_PER_URL = 100
+_SHARING = 51  # sources of the same URL that share a request at most
+_BLOCK = 'drought OR "flood warning" OR author:nobody'  # matches no entry
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,16 @@ class Program:
     python: str = PYTHON
     environ: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def per_url(self) -> int:
+        """How many sources have the same URL."""
+        return int(str(self.options.get("per_url", 1)))
+
+    @property
+    def requests_per_url(self) -> int:
+        """How many requests these sources share."""
+        return -(-self.per_url // _SHARING)
+
 
 @dataclass(frozen=True)
 class Quoted:
@@ -44,23 +57,33 @@ class Case:
 
     name: str
     title: str
-    kind: str  # of feed: `still` gives 304, `bytes` the same again, `new` changes every round
+    # of feed: `still` gives 304, `bytes` the same again, `new` changes every round, `paged` too and
+    # its entries have pages
+    kind: str
     programs: Sequence[Program]
     rounds: int
     tls: str | None = None
     quoted: Sequence[Quoted] = ()
     fresh: bool = False  # every round begins with an empty database
 
+    @property
+    def publishes(self) -> bool:
+        """Whether the feeds have new entries in every round."""
+        return self.kind in ("new", "paged")
+
     def expected_responses(self, program: Program, number: int) -> Counter[str]:
         """The number of responses that the server must have counted in a round."""
         if not program.network:
             return Counter()
         conditional = self.kind == "still" and number > 0 and not self.fresh
-        return Counter({"304" if conditional else "200": program.feeds})
+        requests = program.feeds // program.per_url * program.requests_per_url
+        if program.options.get("full_text"):
+            requests += program.feeds * ENTRIES
+        return Counter({"304" if conditional else "200": requests})
 
     def expected_posts(self, program: Program, rounds: int) -> int:
         """The expected number of posts after this many rounds."""
-        times = rounds if self.kind == "new" else 1
+        times = rounds if self.publishes else 1
         return program.feeds * ENTRIES * times
 
 
@@ -91,6 +114,20 @@ def _followed(feeds: int) -> list[Program]:
     return [Program(name, path, feeds, options, database="sqlite")]
 
 
+def _serve(name: str, feeds: int, **options: object) -> Program:
+    """`serve` with something switched on."""
+    path = "bench.programs.running_headwater"
+    return Program(
+        f"`serve`, SQLite, {name}", path, feeds, {"program": "serve", **options}, database="sqlite"
+    )
+
+
+def _shared(feeds: int) -> Program:
+    """Sources of 100 podcasts, say, that have the same URLs: two requests for 100 of them."""
+    whole = max(feeds // _PER_URL, 1) * _PER_URL
+    return _serve(f"{_PER_URL} sources per URL", whole, per_url=_PER_URL)
+
+
 def _loops(feeds: int) -> list[Program]:
     loops, peers = "bench.programs.request_loops", "bench.programs.other_programs"
     return [
@@ -114,7 +151,9 @@ def _wrk() -> list[Program]:
 
 def _still(scale: Callable[[int], int]) -> Case:
     many = scale(2000)
-    programs = [*_running(many), *_ours(many), *_loops(many), _reader(scale(150)), *_wrk()]
+    programs = [
+        *_running(many), _shared(many), *_ours(many), *_loops(many), _reader(scale(150)), *_wrk(),
+    ]  # fmt: skip
     quoted = (
         Quoted("yarr (quoted)", 0.29, 3188),
         Quoted("Miniflux + PostgreSQL (quoted)", 2.1, 632),
@@ -148,6 +187,8 @@ def _new(scale: Callable[[int], int]) -> Case:
     programs = [
         *_running(many),
         *_followed(many),
+        _serve("with filters", many, block=_BLOCK),
+        _shared(many),
         *_ours(many),
         Program("ours, SQLite, two cores", path, more, database="sqlite", both_cores=True),
         Program("ours, PostgreSQL, two cores", path, more, database="postgres", both_cores=True),
@@ -174,6 +215,12 @@ def _webhooks(scale: Callable[[int], int]) -> Case:
         Program("ours, PostgreSQL, two webhooks", path, many, two, database="postgres"),
     ]
     return Case("webhooks", "twenty new entries, with messages", "new", programs, 7)
+
+
+def _full_text(scale: Callable[[int], int]) -> Case:
+    few = scale(30)  # each with twenty pages
+    programs = [_serve("with full text", few, full_text=True), _serve("without", few)]
+    return Case("fulltext", "twenty new entries with their pages", "paged", programs, 5)
 
 
 def _parse(scale: Callable[[int], int]) -> Case:
@@ -206,6 +253,7 @@ MAKERS: Mapping[str, Callable[[Callable[[int], int]], Case]] = {
     "tls12": _tls12,
     "new": _new,
     "webhooks": _webhooks,
+    "fulltext": _full_text,
     "parse": _parse,
     "import": _import,
 }

@@ -70,7 +70,8 @@ class FeedProtocol(asyncio.Protocol):
 
 def response_to(request: bytes, root: Path) -> tuple[bytes, bytes]:
     """Head and body, as a file server would send them."""
-    path = request.split(b" ", 2)[1].decode()
+    path = request.split(b" ", 2)[1].decode().partition("?")[0]
+    kind = "text/html" if path.endswith(".html") else "application/rss+xml"
     file = root / path.lstrip("/").replace("slow/", "still/")
     status = file.stat()
     etag = f'"{int(status.st_mtime):x}-{status.st_size:x}"'
@@ -82,8 +83,7 @@ def response_to(request: bytes, root: Path) -> tuple[bytes, bytes]:
             return f"HTTP/1.1 304 Not Modified\r\n{validator}\r\n".encode(), b""
     body = file.read_bytes()
     head = (
-        f"HTTP/1.1 200 OK\r\n{validator}Content-Type: application/rss+xml\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+        f"HTTP/1.1 200 OK\r\n{validator}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode(), body
 

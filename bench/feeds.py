@@ -9,6 +9,8 @@ _PARAGRAPH = (
     '&lt;a href="http://{1}/levels/{0}"&gt;the gauge&lt;/a&gt;.&lt;/p&gt;'
 )
 _PARAGRAPHS = 9
+_SENTENCE = "Report of 127.90: the river rose by {0} cm over night, says the gauge. "
+PAGE = "page.html"
 _BEGINNING = timedelta(days=2)  # generations begin this long ago, so that all are in the past
 _STEP = timedelta(minutes=30)
 
@@ -24,23 +26,36 @@ def url(index: int, kind: str, port: int, scheme: str = "http", hosts: int | Non
     return f"{scheme}://{host}:{port}/{kind}/{index}.xml"
 
 
-def document(index: int, generation: int, now: datetime, entries: int = ENTRIES) -> bytes:
-    """The feed of a host; later generations have later entries only."""
+def document(
+    index: int, generation: int, now: datetime, entries: int = ENTRIES, *, paged: bool = False
+) -> bytes:
+    """The feed of a host; later generations have later entries only.
+
+    `paged`: its entries link to pages that the same server has.
+    """
     host = address(index)
     newest = now - _BEGINNING + generation * _STEP
-    items = "".join(_item(host, generation, n, newest) for n in range(entries))
+    link = f"/{PAGE}?" if paged else f"http://{host}/"
+    items = "".join(_item(host, link, generation, n, newest) for n in range(entries))
     return (
         f'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>{host}</title>'
         f"<link>http://{host}/</link>{items}</channel></rss>"
     ).encode()
 
 
-def _item(host: str, generation: int, number: int, newest: datetime) -> str:
+def page() -> bytes:
+    """The page of every entry, with more text than a feed has of it."""
+    paragraphs = "".join(f"<p>{_SENTENCE.format(number) * 3}</p>" for number in range(30))
+    article = f"<article><h1>Levels</h1>{paragraphs}</article>"
+    return f"<!doctype html><title>Levels</title><body>{article}</body>".encode()
+
+
+def _item(host: str, link: str, generation: int, number: int, newest: datetime) -> str:
     name = f"{generation}-{number}"
     published = format_datetime((newest - timedelta(seconds=number)).astimezone(UTC), usegmt=True)
     body = f"Report {name} of {host}. {_PARAGRAPH.format(number, host) * _PARAGRAPHS}"
     return (
-        f"<item><title>Level {name}</title><link>http://{host}/{name}</link>"
+        f"<item><title>Level {name}</title><link>{link}{name}</link>"
         f"<guid>{host}-{name}</guid><pubDate>{published}</pubDate>"
         f"<author>gauge@{host}</author><description>{body}</description></item>"
     )

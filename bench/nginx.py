@@ -23,7 +23,7 @@ events {{ worker_connections 32768; }}
 http {{
     log_format status '$status';
     access_log {folder}/access.log status buffer=64k flush=20ms;
-    types {{ application/rss+xml xml; }}
+    types {{ application/rss+xml xml; text/html html; }}
     keepalive_timeout 1s;  # shorter than any pause between two polls of a source
     client_body_temp_path {folder}/temp;
     proxy_temp_path {folder}/temp;

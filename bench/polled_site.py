@@ -84,8 +84,10 @@ def publish(
     changed = _FIRST_CHANGE + generation
     for number in range(hosts):
         path = files / f"{number}.xml"
-        path.write_bytes(feeds.document(number, generation, began, entries))
+        document = feeds.document(number, generation, began, entries, paged=kind == "paged")
+        path.write_bytes(document)
         os.utime(path, (changed, changed))
+    (root / feeds.PAGE).write_bytes(feeds.page())
     link = root / "link"
     link.symlink_to(files)
     link.rename(root / kind)

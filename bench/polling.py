@@ -44,7 +44,7 @@ def run_case(
         site.server.responses(0)  # those that resolved names first
         first = 0 if case.fresh else -1  # else one round warms up
         for number in range(first, rounds):
-            if number > first and not case.fresh and case.kind == "new":
+            if number > first and not case.fresh and case.publishes:
                 site.publish()
             for program, measured in programs:
                 _one_round(case, program, measured, site, number - first, keep=number >= 0)
@@ -144,7 +144,7 @@ def _draw_flames(
         stderr=subprocess.DEVNULL,
     ) as sampler:
         for number in range(done, done + _FLAME_ROUNDS):
-            if case.kind == "new":
+            if case.publishes:
                 site.publish()
             _one_round(case, program, measured, site, number, keep=False)
         sampler.send_signal(2)

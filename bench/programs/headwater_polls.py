@@ -25,6 +25,7 @@ from headwater.engine.local_service import LocalService
 from headwater.model import Source, SourceType
 from headwater.operations.webhooks import WebhookSettings, add_webhook
 from headwater.settings import Settings, load_settings
+from headwater.source_settings import FullText
 
 _DAY_MS = 86_400_000
 _POLLED = "url LIKE 'http%/%.xml'"  # sources that are not due
@@ -64,19 +65,23 @@ class WholePath:
         now = self.app.clock.now()
         long_ago = now - timedelta(days=3)
         config = self._config
-        hosts = config.get("hosts", config["feeds"])
+        hosts, per_url = config.get("hosts", config["feeds"]), config.get("per_url", 1)
+        full_text = FullText.ON if config.get("full_text") else FullText.OFF
         sources = [
             Source(
                 id=f"polled-{index}",
                 podcast_id="default",
                 type=SourceType.RSS,
-                url=feeds.url(index, config["kind"], config["port"], config["scheme"], hosts),
-                host=feeds.address(index % hosts),
+                url=feeds.url(place, config["kind"], config["port"], config["scheme"], hosts),
+                host=feeds.address(place % hosts),
                 created_at=long_ago,
                 include_history=True,
                 last_polled=long_ago,
+                block=config.get("block"),
+                full_text=full_text,
             )
             for index in range(config["feeds"])
+            for place in [index // per_url]
         ]
         for first in range(0, len(sources), 1000):
             await self.app.store.sources.add_many(sources[first : first + 1000])

@@ -74,6 +74,8 @@ class Service(RunningProgram):
         polls = await self._polls() + self._config["feeds"]
         await self.make_due()
         await self._until(lambda: self._has_polled(polls))
+        if self._config.get("full_text"):
+            await self._until(self._has_read_pages)
         if self._config.get("followed"):
             await self._until(self._has_followed)
         return int(self._config["feeds"])
@@ -105,6 +107,9 @@ class Service(RunningProgram):
     async def _has_followed(self) -> bool:
         followers = all_followers()
         return not await self.app.store.database.read_single(lambda s: behind(s, followers))
+
+    async def _has_read_pages(self) -> bool:
+        return await self._number("SELECT count(*) FROM page_visits") == 0
 
     async def _polls(self) -> int:
         return await self._number("SELECT count(*) FROM polls")

@@ -47,4 +47,7 @@ def wide(
 
 def flat(cell: object) -> str:
     """Return a cell as one line, without control characters (U7)."""
-    return "".join(c if c.isprintable() else " " for c in str(cell))
+    text = str(cell)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " for c in text)

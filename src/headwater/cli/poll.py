@@ -15,6 +15,7 @@ from headwater.app import App
 from headwater.cli import humanize, output
 from headwater.cli.cli_context import CliContext, invocation
 from headwater.cli.columns import Column, Styled, number, wide
+from headwater.cli.serve import collect_garbage_rarely
 from headwater.errors import AlreadyPolling, UsageError
 from headwater.model import Outcome, OutcomeKind, SkipReason, Subject
 from headwater.operations.manual_polls import (
@@ -67,6 +68,7 @@ def poll(
     if chosen != 1:
         raise UsageError("say what to poll: one of --source ID, --url URL, --due or --all")
     call = invocation(ctx)
+    collect_garbage_rarely()
     wanted = [url] if url is not None else source
     _show(*call.do(lambda app: _polled(call, app, wanted, due=due, wait=wait)), json=json)
 
@@ -105,9 +107,10 @@ async def _subjects(
     elif wanted is not None:
         ids = [(await find_source(app.store, name)).id for name in wanted]
     else:
-        _, podcast = await call.user_and_podcast(app)
+        user, podcast = await call.user_and_podcast(app)
         enabled = SourceFilter(podcast_id=podcast.id, enabled=True)
-        ids = [s.id async for page in list_sources(app.store, enabled) for s in page]
+        pages = list_sources(app.store, enabled)
+        return [Subject(source, user.id) async for page in pages for source in page]
     return list((await app.store.sources.subjects(list(dict.fromkeys(ids)))).values())
 
 
