@@ -72,8 +72,6 @@ def succeeded(
     changes = _success_fields(now)
     if not before.enabled and before.requested_at is None and is_due(before, started_at, policy):
         changes |= {"enabled": True, "disabled_reason": None, "disabled_at": None}  # Y9
-    if before.in_storm:
-        changes["in_storm"] = False  # Y6
     redirect, suggestions = _suggested(before, answer.moved_to, admission, versions, now)
     changes["redirect"] = redirect
     if answer.unchanged:
@@ -261,6 +259,7 @@ def _success_fields(now: datetime) -> dict[str, Any]:
         "last_success_at": now,
         "requested_at": None,
         "hold": None,
+        "in_storm": False,
         **_NO_FAILURES,
     }
 
