@@ -64,7 +64,7 @@ def main() -> None:
     server = FeedServer()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for program in programs:
-        startup = _cpu_of_polls(program, server, [])[0]
+        startup = median(_cpu_of_polls(program, server, [])[0] for _ in range(ROUNDS))
         for name, path in (("different URLs", "/{}"), ("one URL", "/feed")):
             urls = [
                 f"http://127.0.0.1:{server.server_port}{path.format(n)}" for n in range(SOURCES)
