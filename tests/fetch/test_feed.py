@@ -374,7 +374,7 @@ def test_t1_entries_that_were_seen_before_get_no_markdown():
     item = date + "<description>&lt;p&gt;Day &lt;b&gt;{0}</description>"
     undated = "<description>&lt;b&gt;x</description>"
     data = rss(*map(item.format, (3, 2, 1)), undated)
-    seen = parse_feed(data, url=URL, seen_before=datetime(2026, 2, 2, 8, tzinfo=UTC)).entries
+    seen = parse_feed(data, url=URL, since=datetime(2026, 2, 2, 8, tzinfo=UTC)).entries
     assert [entry.markdown for entry in seen] == ["Day **3**", "Day **2**", None, "**x**"]
     everything = parse_feed(data, url=URL).entries
     assert [replace(entry, markdown=None) for entry in seen] == [
@@ -385,5 +385,5 @@ def test_t1_entries_that_were_seen_before_get_no_markdown():
 def test_r5_t1_a_shared_body_without_markdown_stays_without():
     item = "<pubDate>Mon, 02 Feb 2026 08:00:00 GMT</pubDate><description>Same</description>"
     data = rss(*(f"<title>{n}</title><link>https://example.org/{n}</link>{item}" for n in "ab"))
-    seen = parse_feed(data, url=URL, seen_before=datetime(2026, 2, 3, tzinfo=UTC)).entries
+    seen = parse_feed(data, url=URL, since=datetime(2026, 2, 3, tzinfo=UTC)).entries
     assert [(entry.body, entry.markdown) for entry in seen] == [("a Same", None), ("b Same", None)]

@@ -122,11 +122,9 @@ async def test_h2_a_large_feed_is_parsed_in_a_worker_with_the_same_result():
 
 @pytest.mark.parametrize("inline_bytes", [0, 65536], ids=["in a worker", "inline"])
 async def test_t1_entries_that_were_seen_before_get_no_markdown(inline_bytes):
-    seen_before = datetime(2026, 2, 16, 8, 1, tzinfo=UTC)
+    since = datetime(2026, 2, 16, 8, 1, tzinfo=UTC)
     async with ParserPool(clock=SystemClock(), inline_bytes=inline_bytes) as parsers:
-        feed = await parsers.feed(
-            an_rss_feed(3), content_type=None, url=URL, seen_before=seen_before
-        )
+        feed = await parsers.feed(an_rss_feed(3), content_type=None, url=URL, since=since)
     assert [entry.markdown is None for entry in feed.entries] == [True, False, False]
 
 

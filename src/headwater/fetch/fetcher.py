@@ -54,8 +54,8 @@ class Fetcher:
         response = await self.document(source, visit=visit)
         try:
             check_status(response, now=now)
-            seen = earliest_new_date(source, now, self._policy)
-            return await self.answer(source, response, seen_before=seen)
+            since = earliest_new_date(source, now, self._policy)
+            return await self.answer(source, response, since=since)
         except FetchError as error:
             error.status, error.size = response.status, response.size
             raise
@@ -87,9 +87,9 @@ class Fetcher:
             response.release()
 
     async def answer(
-        self, source: Source, response: Response, *, seen_before: datetime | None = None
+        self, source: Source, response: Response, *, since: datetime | None = None
     ) -> Answer:
-        """Parse the response for a source; entries dated before `seen_before` get no Markdown."""
+        """Parse the response for a source; entries dated before `since` get no Markdown."""
         answer = Answer(
             response.status,
             unchanged=True,
@@ -105,7 +105,7 @@ class Fetcher:
         answer = replace(answer, unchanged=is_unchanged, validators=validators, body_hash=body_hash)
         if answer.unchanged:
             return answer
-        parse = partial(self._parsers.feed, seen_before=seen_before)
+        parse = partial(self._parsers.feed, since=since)
         if source.type is SourceType.WEBSITE:
             parse = partial(self._parsers.page, watch=source.watch)
         try:

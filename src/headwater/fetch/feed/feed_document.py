@@ -25,11 +25,11 @@ def parse_feed(
     content_type: str | None = None,
     url: str,
     max_entries: int = MAX_ENTRIES,
-    seen_before: datetime | None = None,
+    since: datetime | None = None,
 ) -> Feed:
     """Parse a feed of any format and encoding; `url` is the source's.
 
-    Entries of XML that are dated before `seen_before` get no Markdown. Raises NotAFeed, or
+    Entries of XML that are dated before `since` get no Markdown. Raises NotAFeed, or
     TooExpensive for a document that needs too much memory. With more entries
     than `max_entries` it raises ManyEntries, or keeps the first ones if that is the default.
     """
@@ -47,7 +47,7 @@ def parse_feed(
         del text  # which may be four times as large
         if document == data:
             document = data  # one copy is enough (H1)
-        parsed = _parse_markup(document, first, url, max_entries, seen_before)
+        parsed = _parse_markup(document, first, url, max_entries, since)
     return with_derived_fields(parsed, url)
 
 
@@ -61,10 +61,10 @@ def _text(data: bytes, content_type: str | None) -> str:
 
 
 def _parse_markup(
-    document: bytes, first: str, url: str, max_entries: int, seen_before: datetime | None
+    document: bytes, first: str, url: str, max_entries: int, since: datetime | None
 ) -> Feed:
     start = feed_start(document)
-    parsed = None if start is None else read_xml(document[start:], url, max_entries, seen_before)
+    parsed = None if start is None else read_xml(document[start:], url, max_entries, since)
     if parsed is not None and parsed.entries:
         return parsed
     name = first_tag(document)

@@ -64,14 +64,14 @@ Found = tuple[int, etree._Element, bool]  # rank, element, whether it is Atom's
 
 
 def read_xml(
-    data: bytes, url: str, max_entries: int = MAX_ENTRIES, seen_before: datetime | None = None
+    data: bytes, url: str, max_entries: int = MAX_ENTRIES, since: datetime | None = None
 ) -> Feed | None:
     """Parse a UTF-8 document that starts with its root element; None if it is not a feed.
 
     Ill-formed XML is repaired first, since the parser's recovery would lose text and nesting.
-    Entries dated before `seen_before` get no Markdown.
+    Entries dated before `since` get no Markdown.
     """
-    read = partial(_read_entries, url=url, max_entries=max_entries, seen_before=seen_before)
+    read = partial(_read_entries, url=url, max_entries=max_entries, since=since)
     data = windows_characters(data)
     try:
         if not has_endless_tag(data):
@@ -87,14 +87,14 @@ def read_xml(
 
 
 def _read_entries(
-    stream: EntryStream, data: bytes, url: str, max_entries: int, seen_before: datetime | None
+    stream: EntryStream, data: bytes, url: str, max_entries: int, since: datetime | None
 ) -> Feed | None:
     reader: _EntryReader | None = None
     entries: list[Entry] = []
     are_all = True
     for element in stream:
         if reader is None:
-            reader = _EntryReader(element.getroottree().getroot(), url, data, seen_before)
+            reader = _EntryReader(element.getroottree().getroot(), url, data, since)
         if is_full(entries, max_entries):
             are_all = False
             break
@@ -104,7 +104,7 @@ def _read_entries(
     root = stream.root
     if root is None:
         return None
-    reader = reader or _EntryReader(root, url, data, seen_before)
+    reader = reader or _EntryReader(root, url, data, since)
     if not reader.title:
         reader.read_heads(root)  # sometimes the head comes last
     are_all = are_all and not stream.is_cut
@@ -141,11 +141,9 @@ def _entries_in(container: etree._Element, depth: int) -> Iterator[etree._Elemen
 class _EntryReader:
     """Reads the entries of one document; caches the meanings of its element names."""
 
-    def __init__(
-        self, root: etree._Element, url: str, data: bytes, seen_before: datetime | None
-    ) -> None:
+    def __init__(self, root: etree._Element, url: str, data: bytes, since: datetime | None) -> None:
         self.url = url
-        self._seen_before = seen_before
+        self._since = since
         self.title = ""
         self._is_atom = local_name(root.tag) == "feed"
         self._author: str | None = None  # of an Atom feed, inherited by its entries (R6)
@@ -185,7 +183,7 @@ class _EntryReader:
         ids = found.get(_ID, ())
         link = self._link(element, found.get(_LINK, ()), ids)
         date = _first_date(element, found.get(_DATE, ()))
-        is_seen = self._seen_before is not None and date is not None and date < self._seen_before
+        is_seen = self._since is not None and date is not None and date < self._since
         rank, body, markdown = self._body(found.get(_BODY, ()), link, is_seen=is_seen)
         return Entry(
             self._id(element, ids),

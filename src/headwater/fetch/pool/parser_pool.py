@@ -96,19 +96,13 @@ class ParserPool:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def feed(
-        self,
-        data: bytes,
-        *,
-        content_type: str | None,
-        url: str,
-        seen_before: datetime | None = None,
+        self, data: bytes, *, content_type: str | None, url: str, since: datetime | None = None
     ) -> Feed:
-        """Parse a feed; raises NotAFeed, or TooExpensive if it exceeds the budget.
+        """Parse a feed; entries dated before `since` get no Markdown.
 
-        Entries dated before `seen_before` get no Markdown.
+        Raises NotAFeed, or TooExpensive if it exceeds the budget.
         """
-        seconds = self._timeout_seconds
-        job = Job("feed", data, content_type, url, seconds, seen_before=seen_before)
+        job = Job("feed", data, content_type, url, self._timeout_seconds, since=since)
         if len(data) > _LARGE_BYTES:
             return await self._parse_large(job)
         if len(data) > self._inline_bytes:
@@ -118,16 +112,11 @@ class ParserPool:
                 return await self._parse_large(job)
         if not self._is_burst():
             self._names.count(len(data))
-            return parse_feed(data, content_type=content_type, url=url, seen_before=seen_before)
+            return parse_feed(data, content_type=content_type, url=url, since=since)
         return await self._parse_queued(job)
 
     async def page(
-        self,
-        data: bytes,
-        *,
-        content_type: str | None,
-        url: str,
-        watch: WatchSettings | None = None,
+        self, data: bytes, *, content_type: str | None, url: str, watch: WatchSettings | None = None
     ) -> Feed:
         """Parse a page as a feed of one entry; raises NoContent, or TooExpensive as above."""
         job = Job("page", data, content_type, url, self._timeout_seconds, watch=watch)

@@ -175,9 +175,9 @@ def _run(results: BinaryIO, tasks: Mapping[str, Task], job: _Job, memory: _Memor
     return not is_last
 
 
-def _parse_feed(data: bytes, *, seen_before: str | None = None, **options: Any) -> Feed:
-    seen = None if seen_before is None else datetime.fromisoformat(seen_before)
-    return parse_feed(data, seen_before=seen, **options)
+def _parse_feed(data: bytes, *, since: str | None = None, **options: Any) -> Feed:
+    date = None if since is None else datetime.fromisoformat(since)
+    return parse_feed(data, since=date, **options)
 
 
 def _parse_page(

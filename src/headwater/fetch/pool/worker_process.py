@@ -47,7 +47,7 @@ class Job:
     seconds: float
     max_entries: int | None = None
     watch: WatchSettings | None = None  # of a page
-    seen_before: datetime | None = None  # of a feed: older entries get no Markdown
+    since: datetime | None = None  # of a feed: older entries get no Markdown
 
 
 class WorkerEnded(Exception):
@@ -203,8 +203,8 @@ def _write_jobs(pipe: BinaryIO, jobs: Sequence[Job]) -> None:
             options["max_entries"] = job.max_entries
         if job.watch is not None:
             options["watch"] = asdict(job.watch)
-        if job.seen_before is not None:
-            options["seen_before"] = job.seen_before.isoformat()
+        if job.since is not None:
+            options["since"] = job.since.isoformat()
         write_frame(pipe, to_json([job.task, options, job.seconds, job is not jobs[-1]]))
         write_frame(pipe, job.document)
     pipe.flush()

@@ -42,6 +42,8 @@ def write_html(html: str, markdown: MarkdownWriter) -> str:
         html = html[head.end() :]
     pieces: list[str] = []  # of the plain text
     start = _write_first_paragraphs(html, markdown, pieces)
+    if pieces and start == len(html):  # most descriptions
+        return one_line(pieces[0])
     tokens = iter(_PARAGRAPHS_OR_TOKEN.split(html[start:]))
     for text, paragraphs, slash, name, attributes in zip_longest(*[tokens] * 5):
         if text:
