@@ -4,9 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from headwater.app import limits_from
+from headwater.fetch.net.limits import Limits
 from headwater.model import Entry, Post, Source, SourceType, Subject
 from headwater.rules.admission import content_hash, timed_id
 from headwater.rules.policy import Policy
+from headwater.settings import load_settings
 
 NOW = datetime(2026, 2, 17, 12, 0, tzinfo=UTC)
 CREATED_AT = datetime(2026, 2, 14, 9, 0, tzinfo=UTC)  # later than the oldest date of D2 at NOW
@@ -16,6 +19,11 @@ FEED_URL = "https://feeds.example.org/news.xml"
 def a_policy(**changes: Any) -> Policy:
     """The default settings, with the given changes."""
     return replace(Policy(), **changes)
+
+
+def client_limits(**changes: Any) -> Limits:
+    """The limits of the HTTP client by default settings, with the given changes."""
+    return replace(limits_from(load_settings(environ={})), **changes)
 
 
 def a_source(**changes: Any) -> Source:

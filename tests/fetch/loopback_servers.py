@@ -3,14 +3,13 @@
 import asyncio
 import struct
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from math import inf
 
 from headwater.errors import LeaseLost, OnHold
 from headwater.fetch.net.http_client import Client
-from headwater.fetch.net.limits import Limits
 from headwater.model import EPOCH
+from tests.factories import client_limits
 
 NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
 A, AAAA = 1, 28
@@ -108,9 +107,8 @@ async def serving(*answers, host="127.0.0.1", port=0, tls=None, name=None):
 @asynccontextmanager
 async def visitor(*, names=None, tls=None, **limits):
     """A client that may visit loopback by default; other private addresses are refused."""
-    settings = Limits(user_agent=USER_AGENT, allow_private_networks=LOOPBACK)
-    settings = replace(settings, **limits)
-    async with Client(settings, names=names, tls=tls) as client:
+    given = {"user_agent": USER_AGENT, "allow_private_networks": LOOPBACK} | limits
+    async with Client(client_limits(**given), names=names, tls=tls) as client:
         yield client
 
 

@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote
 
 from headwater.errors import FetchError
 from headwater.fetch.net.http_client import Client
-from headwater.fetch.net.limits import Limits
-from tests.fetch.loopback_servers import NOERROR, SILENT, USER_AGENT, A, NameServer, answer
+from tests.factories import client_limits
+from tests.fetch.loopback_servers import NOERROR, SILENT, A, NameServer, answer
 from tests.rules.test_addresses import NEIGHBOURS, PUBLIC, REFUSED
 from tests.system.conftest import Headwater, rss
 from tests.system.network_namespace import bring_loopback_up
@@ -149,7 +149,7 @@ async def routed_network() -> AsyncIterator[RoutedNetwork]:
 
 @asynccontextmanager
 async def client(*, guarded: bool) -> AsyncIterator[Client]:
-    limits = Limits(USER_AGENT, connect_timeout_seconds=5, allow_private_networks=not guarded)
+    limits = client_limits(connect_timeout_seconds=5, allow_private_networks=not guarded)
     async with Client(limits) as made:
         yield made
 

@@ -19,9 +19,9 @@ from headwater.fetch.net.http_response import (
     check_status,
     retry_after_seconds,
 )
-from headwater.fetch.net.limits import Limits
 from headwater.model import Validators
 from headwater.rules.urls import parse_url
+from tests.factories import client_limits
 from tests.fetch.loopback_servers import USER_AGENT, answer, redirect, serving, visit, visitor
 
 NOW = datetime(2026, 2, 16, 8, 0, tzinfo=UTC)
@@ -216,7 +216,7 @@ def test_n14_a_context_that_does_not_verify_is_refused():
     context = ssl.create_default_context()
     context.check_hostname = False
     with pytest.raises(ConfigError):
-        Client(Limits(user_agent=USER_AGENT), tls=context)
+        Client(client_limits(), tls=context)
 
 
 def a_response(status=200, **headers):

@@ -9,14 +9,14 @@ import pytest
 
 from headwater.errors import BrokenBody
 from headwater.fetch.net.http_connection import Deadlines, HttpConnection
-from headwater.fetch.net.limits import Limits
 from headwater.fetch.net.tls import TlsChannel
+from tests.factories import client_limits
 from tests.fakes import in_virtual_time
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SMALL_CHUNKS = b"1\r\nx\r\n" * 40_000
 END = b"0\r\n\r\n"
-LIMITS = Limits("test", read_timeout_seconds=60, max_body_bytes=5_000_000)
+LIMITS = client_limits(read_timeout_seconds=60, max_body_bytes=5_000_000)
 
 
 class FakeTransport(asyncio.Transport):

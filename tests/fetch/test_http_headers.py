@@ -4,11 +4,11 @@ import pytest
 
 from headwater.fetch.net.http_client import format_headers
 from headwater.fetch.net.http_response_parser import ResponseParser
-from headwater.fetch.net.limits import Limits
+from tests.factories import client_limits
 
 
 def test_p8_headers_are_found_in_any_letter_case():
-    response = ResponseParser(Limits(user_agent="test"))
+    response = ResponseParser(client_limits())
     response.feed(b'HTTP/1.1 200 OK\r\nETag: "a"\r\netag: "b"\r\nX-Wild: \xff\r\n\r\n')
     assert response.first_headers() == {"etag": '"a"', "x-wild": "\udcff"}
     assert response.header_values("etag") == ['"a"', '"b"']

@@ -10,9 +10,9 @@ import pytest
 
 from headwater.errors import BadStatus, FetchError
 from headwater.fetch.net.http_client import Client
-from headwater.fetch.net.limits import Limits
 from headwater.fetch.x.timeline import XTimelines
 from headwater.model import Answer
+from tests.factories import client_limits
 from tests.fetch.scripted_x_api import KEY, NOW, USER, a_page, an_x_post, an_x_source
 
 Answering = Callable[[str], tuple[int, dict[str, str], bytes]]
@@ -51,8 +51,7 @@ async def serving(answer: Answering, host: str = "127.0.0.1") -> AsyncIterator[A
 
 
 async def polled(api: Api, last_seen_id: str | None = None) -> Answer:
-    limits = Limits(user_agent="headwater-test", allow_private_networks=True)
-    async with Client(limits) as client:
+    async with Client(client_limits(allow_private_networks=True)) as client:
         timelines = XTimelines(client, base_url=api.base_url)
         return await timelines.fetch(
             an_x_source(last_seen_id=last_seen_id), KEY, start_time=None, now=NOW

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from headwater.errors import FetchError
 from headwater.fetch.net.http_connection import Deadlines, HttpConnection
-from headwater.fetch.net.limits import MAX_HEADER_BYTES, MAX_HEADERS, Limits
+from headwater.fetch.net.limits import MAX_HEADER_BYTES, MAX_HEADERS
+from tests.factories import client_limits
 
 LIMIT = 20_000
-_LIMITS = Limits("fuzz", read_timeout_seconds=3600, max_body_bytes=LIMIT)
+_LIMITS = client_limits(read_timeout_seconds=3600, max_body_bytes=LIMIT)
 _loop = asyncio.new_event_loop()
 atexit.register(_loop.close)
 

@@ -13,20 +13,20 @@ _WIRE_MARGIN = 1_048_576  # bytes: headers, and what one read may hold beyond th
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a fetch; plain values that are made from the settings."""
+    """Limits of a fetch; those without a default are in `settings/configuration_keys.py`."""
 
     user_agent: str
-    connect_timeout_seconds: float = 10
-    read_timeout_seconds: float = 30
-    total_timeout_seconds: float = 60
-    max_body_bytes: int = 10_485_760
-    max_redirects: int = 5
-    max_connections: int = 256
+    connect_timeout_seconds: float
+    read_timeout_seconds: float
+    total_timeout_seconds: float
+    max_body_bytes: int
+    max_redirects: int
+    max_connections: int
+    allow_private_networks: Allowed
+    proxy: str | None
     max_idle_connections: int = 64  # a thousand hosts a second must not use up descriptors
     max_medium_bodies: int = 8  # of half a megabyte to two, in memory at once (H1)
     max_large_bodies: int = 2  # and larger ones, whose posts take a multiple of their size
-    allow_private_networks: Allowed = False
-    proxy: str | None = None
     host_wait_seconds: float = 30
 
     @property
