@@ -65,7 +65,7 @@ _PANELS = {
         ("search", "searches", "List the saved searches of a podcast, or add and remove them."),
     ),
     "Delivery": (
-        ("webhooks", "webhooks", "List webhooks, or add, test and remove them."),
+        ("webhooks", "webhooks", "List webhooks, or add, edit, test and remove them."),
         ("mcp", "mcp", "Serve the Model Context Protocol: tools for language models."),
         ("notices", "notices", "Show where messages about problems go, or change that."),
     ),
