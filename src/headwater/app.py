@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headwater.engine.followers import Followers
     from headwater.engine.hosts.access import HostAccess
     from headwater.engine.local_service import LocalService
-    from headwater.engine.notices import Notifier
+    from headwater.engine.notifier import Notifier
     from headwater.engine.service import Service
     from headwater.engine.visitor_service import VisitorService
     from headwater.fetch.fetcher import Fetcher
@@ -248,7 +248,7 @@ class App:
 
     def notifier(self, network: Network | None = None) -> "Notifier":
         """What sends messages to channels, with the network of the running service (Y3)."""
-        from headwater.engine.notices import Notifier
+        from headwater.engine.notifier import Notifier
 
         network = network or self._network
         if network is None:

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.engine import webhooks
 from headwater.engine.engine import Pace
-from headwater.engine.notices import Notifier
+from headwater.engine.notifier import Notifier
 from headwater.errors import NotSent
 from headwater.rules import feed_search, outcome, schedule
 from headwater.rules.policy import Policy

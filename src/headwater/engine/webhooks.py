@@ -10,7 +10,7 @@ from random import Random
 from headwater.clock import Clock
 from headwater.engine.hosts.access import HostAccess, HostVisit
 from headwater.engine.loops import attempt
-from headwater.engine.notices import Notifier, OpenSecret, SendRequest
+from headwater.engine.notifier import Notifier, OpenSecret, SendRequest
 from headwater.errors import FetchError, HeadwaterError, NotSent, Stopping
 from headwater.logs import get_logger
 from headwater.rules.channels import ChannelChoice, ChannelKind

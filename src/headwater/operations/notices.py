@@ -18,7 +18,7 @@ from headwater.store.channels import OF_SERVICE
 from headwater.store.webhooks import Webhook, WebhookDelivery
 
 if TYPE_CHECKING:  # takes a while to import
-    from headwater.engine.notices import Notifier
+    from headwater.engine.notifier import Notifier
 
 
 @dataclass(frozen=True, slots=True)

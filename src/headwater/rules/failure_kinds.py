@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from headwater import errors
 from headwater.model import Failure, FailureType
-from headwater.rules.politeness import HOLD_WITHOUT_RETRY_AFTER_SECONDS
+from headwater.rules.holds import HOLD_WITHOUT_RETRY_AFTER_SECONDS
 
 _PERMANENT_STATUSES = frozenset({401, 403, 404, 410})
 _MAX_MESSAGE = 500

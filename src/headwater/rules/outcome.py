@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from headwater.model import (
     Answer,
     Failure,
     FailureType,
-    Hold,
     Outcome,
     OutcomeKind,
     Redirect,
@@ -32,11 +31,12 @@ from headwater.rules.admission import (
     last_seen,
     late_keys_after,
 )
+from headwater.rules.holds import held_lane, hold_of, is_of_source
 from headwater.rules.moves import followed_redirect, is_other_page
 from headwater.rules.page_versions import PageVersions, new_text, noise_suggestion
-from headwater.rules.policy import HoldScope, Policy
-from headwater.rules.politeness import host_of, lane_of
-from headwater.rules.schedule import backoff_cap, is_due
+from headwater.rules.policy import Policy
+from headwater.rules.politeness import host_of
+from headwater.rules.schedule import is_due
 from headwater.rules.url_secrets import without_url_secrets
 
 _NO_FAILURES: dict[str, Any] = {
@@ -109,16 +109,10 @@ def failed(
     source = replace(before, last_polled=now, requested_at=None, hold=None)
     if not failure.local:  # a local outage is not the source's fault (F6)
         source = _disabled_if_over_limit(_with_failure(source, failure, now), policy)
-    hold = _hold(before, failure, now, policy)
-    hold_lane = None
-    if hold is not None:
-        own, host = lane_of(before, subject.user_id), failure.hold_host
-        if before.type is SourceType.TWITTER:
-            hold_lane = own  # the owner's (P9)
-        elif policy.hold_scope(host or host_of(before)) is HoldScope.SOURCE:
-            source = replace(source, hold=hold)
-        elif own is not None:
-            hold_lane = host or own
+    hold = hold_of(before, failure, now, policy)
+    hold_lane = None if hold is None else held_lane(subject, failure, policy)
+    if is_of_source(before, failure, policy):
+        source = replace(source, hold=hold)
     return Outcome(
         before=before,
         source=source,
@@ -308,14 +302,3 @@ def _disabled_if_over_limit(source: Source, policy: Policy) -> Source:
     count, kind = source.permanent_failures, source.permanent_kind
     reason = f"Auto-disabled after {count} consecutive {kind} errors"
     return replace(source, enabled=False, disabled_reason=reason, disabled_at=source.last_polled)
-
-
-def _hold(source: Source, failure: Failure, now: datetime, policy: Policy) -> Hold | None:
-    if failure.hold_seconds is None:
-        return None
-    cap = backoff_cap(source, policy).total_seconds()
-    length = timedelta(seconds=min(failure.hold_seconds, cap))
-    reason = failure.message
-    if failure.hold_host is not None:  # other owners see the hold, but must not see this URL
-        reason = f"HTTP {failure.status} from {failure.hold_host}"
-    return Hold(until=now + length, set_at=now, reason=reason)

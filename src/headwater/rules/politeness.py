@@ -1,4 +1,4 @@
-"""Which lane a source runs in, and when that lane is free (P1-P4, P9, O4)."""
+"""Which lane a source runs in, and when that lane is free (P1-P4, O4); holds: `holds.py`."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,6 @@ from headwater.rules.policy import Policy
 from headwater.rules.urls import url_host
 
 X_HOST = "x.com"
-HOLD_WITHOUT_RETRY_AFTER_SECONDS = 600.0  # of a host that responds 429 without it (P9)
 SOON_SECONDS = 1.0  # a process waits this long for a host while it holds the host's lock
 
 

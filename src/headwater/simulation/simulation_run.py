@@ -11,7 +11,7 @@ from headwater.engine.engine import Pace
 from headwater.engine.events import EventKind, Events
 from headwater.engine.hosts.access import HostAccess
 from headwater.engine.local_service import LocalService
-from headwater.engine.notices import Notifier
+from headwater.engine.notifier import Notifier
 from headwater.engine.webhooks import Deliverer
 from headwater.model import Subject
 from headwater.rules.outcome import edited

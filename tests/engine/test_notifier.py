@@ -14,7 +14,7 @@ import pytest
 
 from headwater.engine.hosts.access import HostAccess, HostVisit
 from headwater.engine.hosts.gates import Gates
-from headwater.engine.notices import Notifier
+from headwater.engine.notifier import Notifier
 from headwater.engine.webhooks import DELIVER_SECONDS, Deliverer
 from headwater.errors import NotSent, TimedOut
 from headwater.fetch.net.smtp import MailServer
