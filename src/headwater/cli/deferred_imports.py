@@ -1,13 +1,12 @@
 """Completion without the service: it reads the parameters of a command and never runs the command.
 
-While the module of a command is imported for completion, the packages behind it are not: every name
-that it imports from them is a placeholder. Parameters must not use such names; a test compares the
-parameters of every command with those of the whole program.
+A process that completes imports the module of a command, but not the packages behind it: every name
+that the module imports from them is a placeholder. Parameters must not use such names; a test
+compares the parameters of every command with those of the whole program.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -18,18 +17,12 @@ _OF_HEADWATER = """api app demo engine fetch formats logs mcp_server operations 
 _DEFERRED = ("asyncio", "rich", *(f"headwater.{name}" for name in _OF_HEADWATER.split()))
 
 
-@contextmanager
-def deferred_imports() -> Iterator[None]:
-    """Import placeholders for the packages of the service in this block."""
-    finder = _PlaceholderFinder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if _is_deferred(name)]:
-            if isinstance(sys.modules[name], _PlaceholderModule):
-                del sys.modules[name]
+def defer_imports() -> None:
+    """Import placeholders for the packages of the service until this process ends.
+
+    Only a process that completes may call this: it cannot run a command any more.
+    """
+    sys.meta_path.insert(0, _PlaceholderFinder())
 
 
 def _is_deferred(name: str) -> bool:

@@ -1,7 +1,6 @@
 """The command table: the module of a command is imported when the command is used."""
 
 import sys
-from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from headwater import __version__
 from headwater.cli.cli_context import CliContext, LogLevel
-from headwater.cli.deferred_imports import deferred_imports
+from headwater.cli.deferred_imports import defer_imports
 
 _ABOUT = "Watch feeds, web pages and X timelines politely; hand over clean, deduplicated posts."
 _EXAMPLE = "Example: headwater add https://example.org/feed --poll"
@@ -102,8 +101,9 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name, imported."""
         if args[0] in _MODULES:
-            with deferred_imports() if ctx.resilient_parsing else nullcontext():  # completion
-                self.load(args[0])
+            if ctx.resilient_parsing:  # completion
+                defer_imports()
+            self.load(args[0])
         return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> None:
