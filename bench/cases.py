@@ -1,6 +1,5 @@
 """The benchmark cases: what is polled, and the programs that are compared."""
 
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -143,17 +142,6 @@ def _reader(feeds: int) -> Program:
     return Program("reader", "bench.programs.other_programs", feeds, options, peer=True)
 
 
-def _installed_readers(feeds: int) -> list[Program]:
-    """Miniflux and yarr, if they are installed: docs/performance.md says how."""
-    databases = {"miniflux": "postgres", "yarr": None}
-    return [
-        Program(name, "bench.programs.go_readers", feeds, {"program": name, "binary": binary},
-            database=database, exact=False)
-        for name, database in databases.items()
-        if (binary := shutil.which(name)) is not None
-    ]  # fmt: skip
-
-
 def _wrk() -> list[Program]:
     program = external_tools.program("wrk")
     if program is None:
@@ -164,8 +152,7 @@ def _wrk() -> list[Program]:
 def _still(scale: Callable[[int], int]) -> Case:
     many = scale(2000)
     programs = [
-        *_running(many), _shared(many), *_ours(many), *_loops(many), _reader(scale(150)),
-        *_installed_readers(scale(150)), *_wrk(),
+        *_running(many), _shared(many), *_ours(many), *_loops(many), _reader(scale(150)), *_wrk(),
     ]  # fmt: skip
     quoted = (
         Quoted("yarr (quoted)", 0.29, 3188),
@@ -210,7 +197,6 @@ def _new(scale: Callable[[int], int]) -> Case:
         Program("parse + text + insert, bare loop, PostgreSQL", reading, many, insert,
             database="postgres", network=False),
         _reader(scale(60)),
-        *_installed_readers(scale(60)),
     ]  # fmt: skip
     quoted = (
         Quoted("yarr (quoted; lost 2–3 %)", 12, 68),
