@@ -131,10 +131,11 @@ async def polls(app: App, url: str, server: int) -> None:
     ):
         await asyncio.sleep(START_SECONDS)
         await one_round(app, POLLED, only=_POLLED)  # warms up
-        before, cpu = _written(meter), machine.cpu_seconds([server])
+        before, cpu = await _written(meter), machine.cpu_seconds([server])
         rate = await one_round(app, POLLED, only=_POLLED)
         cpu = machine.cpu_seconds([server]) - cpu
-        commits, wal = (now - then for now, then in zip(_written(meter), before, strict=True))
+        after = await _written(meter)
+        commits, wal = (now - then for now, then in zip(after, before, strict=True))
     print(
         f"per poll of two workers, at {rate:.0f} a second: {cpu / POLLED * 1000:.2f} ms CPU of "
         f"PostgreSQL, {commits / POLLED:.2f} commits, {wal / POLLED:,.0f} bytes of WAL",
@@ -142,8 +143,8 @@ async def polls(app: App, url: str, server: int) -> None:
     )
 
 
-def _written(meter: psycopg.Connection) -> tuple[int, int]:
-    time.sleep(1.5)  # sessions report their commits with a delay
+async def _written(meter: psycopg.Connection) -> tuple[int, int]:
+    await asyncio.sleep(1.5)  # sessions report their commits with a delay
     row = meter.execute("""SELECT xact_commit, pg_current_wal_lsn() - '0/0'
         FROM pg_stat_database WHERE datname = current_database()""").fetchone()
     assert row is not None

@@ -10,9 +10,9 @@ from random import Random
 
 from headwater import logs
 from headwater.engine.engine import Pace
+from headwater.garbage_collection import collect_garbage_very_rarely
 from headwater.rules.policy import Policy
 from headwater.simulation.faults import FaultKind, PlannedFault, checks_only
-from headwater.simulation.parts import collect_garbage_very_rarely
 from headwater.simulation.population import INTERVALS, generated_population
 from headwater.simulation.scenarios import Report, run_and_report, scenario_of
 from headwater.simulation.simulation_run import Scenario, Simulation

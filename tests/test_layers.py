@@ -16,6 +16,7 @@ LAYERS = (
         "css_selectors",
         "content",
         "suggestion",
+        "garbage_collection",
     },
     {"model", "errors", "clock", "batcher"},
     {"query"},

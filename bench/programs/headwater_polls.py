@@ -16,12 +16,9 @@ from bench.polled_site import Site
 from bench.programs.driver import Counts, serve
 from headwater import logs
 from headwater.app import App, open_app
-from headwater.cli.serve import (
-    collect_garbage_rarely,
-    raise_file_limit,
-    shorten_thread_switches,
-)
+from headwater.cli.serve import raise_file_limit, shorten_thread_switches
 from headwater.engine.local_service import LocalService
+from headwater.garbage_collection import collect_garbage_rarely
 from headwater.model import Source, SourceType
 from headwater.operations.webhooks import WebhookSettings, add_webhook
 from headwater.settings import Settings, load_settings

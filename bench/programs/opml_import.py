@@ -10,12 +10,9 @@ from bench import feeds
 from bench.programs.driver import serve
 from bench.programs.headwater_polls import WholePath
 from headwater.app import open_app
-from headwater.cli.serve import (
-    collect_garbage_rarely,
-    raise_file_limit,
-    shorten_thread_switches,
-)
+from headwater.cli.serve import raise_file_limit, shorten_thread_switches
 from headwater.formats.opml import Outline, write_opml
+from headwater.garbage_collection import collect_garbage_rarely
 
 
 class Importing(WholePath):

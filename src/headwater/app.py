@@ -69,6 +69,7 @@ class App:
     clock: Clock
     policy: Policy
     rng: Random = field(default_factory=SystemRandom)
+    serves_dashboard: bool = False  # in this process
     _network: Network | None = None  # of the running service
 
     @cached_property
@@ -260,7 +261,7 @@ class App:
             self.open_webhook_secret,
             _mailer_from(self.settings),
             _apprise_from(self.settings),
-            dashboard=self.settings.server.dashboard_url,
+            dashboard=self.settings.server.dashboard_url(serves=self.serves_dashboard),
         )
 
     def open_webhook_secret(self, sealed: SealedSecret, webhook_id: str) -> str:

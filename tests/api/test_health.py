@@ -388,5 +388,6 @@ async def test_k5_ready_and_metrics_report_how_long_results_wait_in_a_worker(tmp
         _, _, metrics = await get(served.port, "/metrics")
     checks = json.loads(body)["checks"]
     assert status == 503
-    assert checks["results"]["detail"] == "results or queries have waited for 12 s"
+    assert checks["results"]["detail"] == "results or queries of the scheduler have waited for 12 s"
     assert b"headwater_oldest_result_seconds 12" in metrics
+    assert b"_oldest_result_seconds For how long the oldest poll result, or query of the" in metrics

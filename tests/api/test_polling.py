@@ -190,7 +190,7 @@ async def test_d4_a_poll_of_an_edited_source_does_not_report_stored_posts(
     assert answer.status == 200
     assert (answer.json["outcome"], answer.json["newPosts"]) == ("failed", 0)
     assert answer.json["failureType"] == "transient"
-    assert "edited or removed during the poll" in answer.json["error"]
+    assert "changed or removed during the poll" in answer.json["error"]
 
 
 async def test_d4_a_poll_of_a_deleted_source_is_not_found(served: Served):

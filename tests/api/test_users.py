@@ -60,7 +60,7 @@ async def test_u5_a_key_is_stored_and_never_shown(served: Served):
     assert (await served.delete("/api/users/default/api-keys/x")).status == 404
 
 
-async def test_y8_a_key_is_stored_but_requests_polls_only_of_sources_that_may_be_polled(
+async def test_s9_y8_a_key_requests_polls_also_after_manual_ones_but_once_in_ten_seconds(
     served_by_each: Served,
 ):
     served, clock = served_by_each, StoreClock()
@@ -79,11 +79,13 @@ async def test_y8_a_key_is_stored_but_requests_polls_only_of_sources_that_may_be
         clock.seconds += seconds
         stored = await served.put(key, {"apiKey": "AAAA-secret"}, token=token)
         requested.append((stored.status, stored.json["sourcesRequested"]))
-        if len(requested) == 1:
-            after = await served.app.store.sources.get(id_)
-            assert after.requested_at == before.requested_at
-            assert after.generation > before.generation, "a poll with the old key is discarded (D4)"
-    assert requested == [(200, 1), (200, 0), (200, 2), (200, 0), (200, 2)]
+        after = await served.app.store.sources.get(id_)
+        assert (after.requested_at != before.requested_at) == bool(stored.json["sourcesRequested"])
+        assert after.generation > before.generation, "a poll with the old key is discarded (D4)"
+        before = after
+        # without a key for a moment, the same holds
+        assert (await served.delete(key, token=token)).status == 204
+    assert requested == [(200, 2), (200, 0), (200, 2), (200, 0), (200, 2)]
     assert (await served.post(f"{polled}/poll", token=ann)).status == 429
 
 

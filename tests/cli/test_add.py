@@ -64,5 +64,5 @@ def test_j3_on_a_terminal_the_command_asks(cli, tmp_path, typed, code, sources):
     assert cli(*command).code == 0
     said = on_terminal(tmp_path, *command, typed=typed)
     assert said.code == code
-    assert "Add it once more?" in said.out
+    assert "Add it again?" in said.out
     assert len(cli.json("list", "--json")) == sources

@@ -2,6 +2,7 @@
 
 import fcntl
 import http.client
+import http.server
 import json
 import os
 import pty
@@ -170,6 +171,36 @@ def test_s10_poll_beside_serve_hands_over_its_requests(serving, tmp_path, web):
     assert server.end() == 0
     polled = [line for line in server.lines if "[Polling]" in line]
     assert any("stored" in line and web.url("feed.demo") in line for line in polled)
+
+
+def test_y3_only_messages_of_serve_link_to_its_loopback_address(serving, tmp_path):
+    number = os.getpid()
+    host = f"127.90.{number >> 8 & 255}.{number & 255}"  # where the default port is free
+    serving("--host", host, "--port", "8420")
+    config = CONFIG.replace("{port: 0}", f"{{host: {host}, port: 8420}}")
+    (tmp_path / "headwater.yaml").write_text(config)  # the same for the command below
+    topics: list[bytes] = []
+
+    class Topic(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            topics.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Topic) as receiver:
+        thread = threading.Thread(target=receiver.serve_forever, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{receiver.server_port}/topic"
+        assert process(tmp_path, "notices", "add", "ntfy", url).code == 0
+        with closing(http.client.HTTPConnection(host, 8420, timeout=60)) as connection:
+            connection.request("POST", "/api/users/default/notices/test")
+            assert connection.getresponse().status == 200
+        assert process(tmp_path, "notices", "test").code == 0
+        receiver.shutdown()
+        thread.join()
+    by_serve, by_command = topics
+    assert f"http://{host}:8420/".encode() in by_serve
+    assert b"http" not in by_command
 
 
 def test_the_port_can_be_set_and_restore_works_beside_a_service(serving, tmp_path):

@@ -37,6 +37,19 @@ def test_y8_a_user_polls_a_source_once_in_ten_seconds():
     limits.check_poll("ann", source)
 
 
+def test_s9_y8_a_key_requests_a_poll_once_in_ten_seconds_whatever_was_polled_before():
+    clock = StoreClock()
+    limits, source = VisitLimits(clock), a_source()
+    limits.check_poll("ann", source)  # it has no key, and sends no request
+    pollable = limits.pollable_with_key_for("ann")
+    assert pollable is not None
+    assert [pollable([source.id]), pollable([source.id, "b"])] == [[source.id], ["b"]]
+    refusal_of(lambda: limits.check_poll("ann", a_source(id="b")))  # it is a manual poll, too
+    clock.seconds += POLL_SECONDS
+    assert pollable([source.id]) == [source.id]
+    assert limits.pollable_with_key_for(None) is None
+
+
 def test_y8_administrators_are_exempt():
     limits, source = VisitLimits(StoreClock()), a_source()
     for _ in range(2 * MOST_VISITS):

@@ -35,6 +35,7 @@ FAILING: dict[str, Any] = {
     "last_failure_type": FailureType.PERMANENT,
     "last_error": "HTTP 404 Not Found",
     "failing_since": NOW - timedelta(hours=3),
+    "in_storm": True,
 }
 CLEAR: dict[str, Any] = {
     "consecutive_failures": 0,
@@ -43,6 +44,7 @@ CLEAR: dict[str, Any] = {
     "last_failure_type": None,
     "last_error": None,
     "failing_since": None,
+    "in_storm": False,
 }
 
 

@@ -46,6 +46,8 @@ def test_f1_a_name_that_does_not_exist_is_permanent():
         errors.ConnectFailed("refused"),
         errors.TlsFailed("the certificate has expired"),
         errors.NotAFeed("not a feed"),
+        errors.FeedBehindLogin("a login"),
+        errors.LoginPage("a login"),
         errors.NoContent("no text"),
         errors.SelectorUnmatched("no element matches"),
         errors.TooLarge("over 10 MB"),
@@ -76,6 +78,12 @@ def test_f1_an_unknown_error_is_transient(error):
     failure = classify(error)
     assert (failure.type, failure.local) == (TRANSIENT, False)
     assert type(error).__name__ in failure.message
+
+
+@pytest.mark.parametrize("error", [errors.FeedBehindLogin("a login"), errors.LoginPage("a login")])
+def test_f1_a_login_instead_of_the_document_has_its_own_kind(error):
+    failure = classify(error)
+    assert (failure.type, failure.kind, failure.local) == (TRANSIENT, "login", False)
 
 
 def test_f1_different_failures_have_different_kinds():

@@ -233,6 +233,11 @@ def test_y2_the_worst_come_first_then_the_oldest():
             "usually ends by itself",
         ),
         (
+            failing(hours=30, kind="login"),
+            "“Feed a” has failed since 16 February 2026: the address leads to a login",
+            "opens without a login",
+        ),
+        (
             failing(hours=7, kind="403"),
             "example.org has rejected every request for hours: the site denies access (403)",
             "Open the address in a browser",

@@ -131,6 +131,8 @@ def test_n3_private_networks_are_networks(tmp_path):
         ({"APP__SERVER__HOST": "::1"}, "http://[::1]:8420"),
         ({"APP__SERVER__HOST": "0.0.0.0"}, None),
         ({"APP__SERVER__PORT": "0"}, None),
+        ({"APP__SERVER__ALLOWED_HOSTS": '["hw.example.org"]'}, None),
+        ({"APP__SERVER__TRUSTED_PROXIES": '["127.0.0.1"]'}, None),
         (
             {"APP__SERVER__PUBLIC_URL": "https://hw.example.org/base/"},
             "https://hw.example.org/base",
@@ -138,4 +140,7 @@ def test_n3_private_networks_are_networks(tmp_path):
     ],
 )
 def test_y3_the_address_of_the_dashboard_is_set_or_that_of_the_loopback(tmp_path, environ, address):
-    assert load(tmp_path, environ=environ).server.dashboard_url == address
+    server = load(tmp_path, environ=environ).server
+    assert server.dashboard_url(serves=True) == address
+    # a worker serves no dashboard
+    assert server.dashboard_url(serves=False) == server.public_url

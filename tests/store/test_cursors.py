@@ -15,7 +15,7 @@ from headwater.rules.full_text import PageResult
 from headwater.store import Session, Store, open_database, sequence_numbers
 from headwater.store.content_filter import ContentFilter
 from headwater.store.expired_rows import unnumbered_articles, unnumbered_posts
-from headwater.store.numbered_rows import NumberedPage
+from headwater.store.numbered_rows import NumberedPage, NumberedTable
 from headwater.store.postgres import PostgresSession
 from tests.factories import a_policy, a_post
 from tests.store.store_data import DAY, NOW, StoreClock, rows, stored, with_posts
@@ -322,3 +322,8 @@ async def test_v1_a_page_reads_one_range_of_an_index(
         detours = "Sort", "Seq Scan on posts", "Seq Scan on articles", "SCAN posts", "TEMP B-TREE"
         assert not [plan for plan in of_table for word in detours if word in plan], of_table
         assert table in of_table[0]
+
+
+async def test_v1_a_numbered_table_says_how_its_rows_are_read(store: Store):
+    with pytest.raises(TypeError, match="numbered"):
+        NumberedTable(store.database)  # type: ignore[abstract]

@@ -12,9 +12,12 @@ from headwater.model import (
     SkipReason,
     SourceType,
 )
-from headwater.store import Store
+from headwater.rules.outage_detection import with_failures_rolled_back
+from headwater.store import POSTS_PER_COMMIT, Store
+from tests.rules.poll_outcomes import CLEAR, FAILING
 from tests.store.store_data import (
     NOW,
+    a_failure,
     a_post_of,
     a_rich_success,
     a_success,
@@ -101,6 +104,36 @@ async def test_d4_edited_settings_neither_discard_a_result_nor_are_overwritten(s
     after = await store.sources.get(source.id)
     assert {name: getattr(after, name) for name in settings} == settings
     assert after.last_polled == NOW
+
+
+@pytest.mark.parametrize("large", [False, True])
+async def test_d4_o2_a_success_is_stored_if_failures_were_taken_back_meanwhile(
+    store: Store, *, large: bool
+):
+    polled = await stored(store, **FAILING | {"permanent_failures": 0, "permanent_kind": None})
+    before = replace(polled, consecutive_failures=1, permanent_failures=1, permanent_kind="DNS")
+    await store.sources.edit(polled.id, lambda now: with_failures_rolled_back(now, before))
+
+    count = POSTS_PER_COMMIT + 1 if large else 1
+    outcome = a_success(polled, [a_post_of(polled, str(number)) for number in range(count)])
+    result = await store.record(replace(outcome, source=replace(outcome.source, **CLEAR)))
+
+    assert result.recorded
+    assert len(result.posts) == count
+    after = await store.sources.get(polled.id)
+    assert {name: getattr(after, name) for name in CLEAR} == CLEAR
+
+
+async def test_d4_o2_a_failure_is_discarded_if_failures_were_taken_back_meanwhile(store: Store):
+    polled = await stored(store, **FAILING)
+    before = replace(polled, **CLEAR)
+    restored = await store.sources.edit(
+        polled.id, lambda now: with_failures_rolled_back(now, before)
+    )
+
+    assert not (await store.record(a_failure(polled))).recorded
+    assert await store.sources.get(polled.id) == restored
+    assert (await store.record(a_failure(restored))).recorded
 
 
 async def a_deduping_podcast(store: Store) -> Podcast:

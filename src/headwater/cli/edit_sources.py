@@ -52,8 +52,8 @@ def add(
         )
     except DuplicateUrl as error:
         if not sys.stdin.isatty():
-            raise HeadwaterError(f"{error}; --again adds it anyway") from error
-        output.confirm(f"{str(error).capitalize()}. Add it once more?", yes=False)
+            raise HeadwaterError(f"{error}; --again adds it again") from error
+        output.confirm(f"{str(error).capitalize()}. Add it again?", yes=False)
         added, advice = call.do(lambda app: _added(call, app, wanted, check=check, unique=False))
     source, outcome = added.source, added.outcome
     if not json:

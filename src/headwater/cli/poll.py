@@ -15,8 +15,8 @@ from headwater.app import App
 from headwater.cli import humanize, output
 from headwater.cli.cli_context import CliContext, invocation
 from headwater.cli.columns import Column, Styled, number, wide
-from headwater.cli.serve import collect_garbage_rarely
 from headwater.errors import AlreadyPolling, UsageError
+from headwater.garbage_collection import collect_garbage_rarely
 from headwater.model import Outcome, OutcomeKind, SkipReason, Subject
 from headwater.operations.manual_polls import (
     PollReport,
@@ -25,6 +25,7 @@ from headwater.operations.manual_polls import (
     poll_sources,
     report_of,
 )
+from headwater.operations.preview import subject_of
 from headwater.operations.source_views import list_sources
 from headwater.operations.sources import find_source
 from headwater.rules.admission import article_age
@@ -107,10 +108,10 @@ async def _subjects(
     elif wanted is not None:
         ids = [(await find_source(app.store, name)).id for name in wanted]
     else:
-        user, podcast = await call.user_and_podcast(app)
+        _, podcast = await call.user_and_podcast(app)
         enabled = SourceFilter(podcast_id=podcast.id, enabled=True)
         pages = list_sources(app.store, enabled)
-        return [Subject(source, user.id) async for page in pages for source in page]
+        return [subject_of(source, podcast) async for page in pages for source in page]
     return list((await app.store.sources.subjects(list(dict.fromkeys(ids)))).values())
 
 

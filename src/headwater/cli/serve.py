@@ -1,7 +1,6 @@
 """The serve command: scheduler, API and dashboard in one process."""
 
 import asyncio
-import gc
 import resource
 import signal
 import sys
@@ -17,6 +16,7 @@ from headwater.cli.cli_context import CliContext, invocation, run
 from headwater.cli.columns import Styled
 from headwater.clock import SharedClock, SystemClock
 from headwater.errors import ConfigError
+from headwater.garbage_collection import collect_garbage_rarely
 from headwater.rules.url_secrets import masked
 from headwater.settings import Settings
 
@@ -58,6 +58,7 @@ async def _serve(settings: Settings, *, polls: bool) -> None:
                 "tokens yet; `headwater tokens add NAME --admin` makes one",
                 field="app.server.host",
             )
+        app.serves_dashboard = True
         await _serve_app(app, stop, polls=polls)
     log.info("stopped")
 
@@ -123,12 +124,6 @@ def raise_file_limit() -> None:
     if soft != hard:
         with suppress(ValueError, OSError):  # some systems report more than they permit
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def collect_garbage_rarely() -> None:
-    """Collect garbage cycles less often: Python's defaults take a quarter of the CPU time."""
-    gc.freeze()  # objects that are loaded now are never garbage
-    gc.set_threshold(20_000, 20, 50)
 
 
 def shorten_thread_switches() -> None:

@@ -22,13 +22,14 @@ from headwater.cli.terminal import progress_bar
 from headwater.clock import SystemClock
 from headwater.errors import UsageError
 from headwater.formats.opml import read_opml
+from headwater.garbage_collection import collect_garbage_very_rarely
 from headwater.model import Source, SourceType
 from headwater.operations.source_views import list_sources
 from headwater.operations.sources import new_source
 from headwater.rules.url_secrets import masked
 from headwater.settings import policy_from
 from headwater.simulation.capacity import LaneLoad, column_means
-from headwater.simulation.parts import DividedSimulation, collect_garbage_very_rarely
+from headwater.simulation.parts import DividedSimulation
 from headwater.simulation.population import (
     ANSWER_SECONDS,
     Population,

@@ -68,8 +68,8 @@ _HELP = {  # in the order of the exposition; the names of counters end in _total
     "headwater_commit_duration_seconds": "From handing results to the database until they were "
     "on disk.",
     "headwater_results_waiting": "Poll results that wait for a database that cannot be written to.",
-    "headwater_oldest_result_seconds": "For how long the oldest poll result has waited to be "
-    "stored, or the scheduler for a query; 0: none waits.",
+    "headwater_oldest_result_seconds": "For how long the oldest poll result, or query of the "
+    "scheduler, has waited for the database; 0: none waits.",
     "headwater_database_bytes": "Size of the database, without the write-ahead log.",
     "headwater_database_free_bytes": "Unused space of a SQLite file, which `headwater vacuum` "
     "returns.",

@@ -327,7 +327,7 @@ class Previews:
 
 
 def subject_of(source: Source, podcast: Podcast) -> Subject:
-    """A source that is not stored yet, with the settings of its podcast."""
+    """A source with the settings of its podcast."""
     return Subject(
         source,
         podcast.user_id,

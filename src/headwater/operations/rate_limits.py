@@ -58,6 +58,7 @@ class VisitLimits:
 
     def __init__(self, clock: Clock) -> None:
         self._polls = RateWindows(clock, POLL_SECONDS)
+        self._new_keys = RateWindows(clock, POLL_SECONDS)
         self._visits = RateWindows(clock, POLL_SECONDS)
         self._notices = RateWindows(clock, POLL_SECONDS)
 
@@ -118,3 +119,18 @@ class VisitLimits:
         if user_id is None:
             return source_ids
         return [id_ for id_ in source_ids if self._polls.add(id_).count == 1]
+
+    def pollable_with_key_for(
+        self, user_id: str | None
+    ) -> Callable[[Sequence[str]], Sequence[str]] | None:
+        """The limit of the polls that a stored key requests; None for an administrator."""
+        return None if user_id is None else self._pollable_with_key
+
+    def _pollable_with_key(self, source_ids: Sequence[str]) -> Sequence[str]:
+        """Count a manual poll of each source; those that no key requested in the last seconds.
+
+        Earlier manual polls do not matter: without a key they sent no request (S9).
+        """
+        for id_ in source_ids:
+            self._polls.add(id_)
+        return [id_ for id_ in source_ids if self._new_keys.add(id_).count == 1]

@@ -172,9 +172,9 @@ def _results(store: Store, service: Service) -> Check:
         return wrong("results", f"results of {store.results_waiting} polls wait for the database")
     ages = [store.stalled_seconds(), *(w.oldest_result_seconds for w in service.workers)]
     if max(ages) >= STALLED_SECONDS:  # the database does not respond
-        detail = f"results or queries have waited for {max(ages):.0f} s"
+        detail = f"results or queries of the scheduler have waited for {max(ages):.0f} s"
         return wrong("results", detail, cause=store.database_error)
-    return fine("results", "none waits for the database")
+    return fine("results", "no result or query waits for the database")
 
 
 def _scheduler(settings: Settings, service: Service, now: datetime) -> Check:

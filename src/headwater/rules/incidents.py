@@ -16,8 +16,8 @@ from headwater.rules.incident_texts import SourceState, texts
 SELECTOR_POLLS = 3
 REJECTED_KINDS = frozenset({"401", "403", "429", "503"})
 REJECTING_AFTER = timedelta(hours=6)
-STALLED_SECONDS = 60.0  # results that wait for this long are an incident
-_FLOWING_SECONDS = 8.0  # and none any more when the oldest has waited for less than this
+STALLED_SECONDS = 60.0  # results, or queries of the scheduler, that wait for this long
+_FLOWING_SECONDS = 8.0  # the incident ends when the oldest has waited for less than this
 _LITTLE_FREE_BYTES = 500 * 1024**2
 _ENOUGH_FREE_BYTES = 750 * 1024**2
 

@@ -101,7 +101,8 @@ def as_local(failure: Failure) -> Failure:
 def with_failures_rolled_back(current: Source, before: Source) -> Source:
     """The source with an outage's failures rolled back, and any auto-disable they caused (O2).
 
-    A poll in flight is discarded: it would count from the failures that are taken back (D4).
+    A poll in flight is stored if it succeeds; a failure would count from those that are taken
+    back, and is discarded (D4).
     """
     was_disabled = before.enabled and not current.enabled and current.disabled_reason is not None
     return replace(
@@ -112,10 +113,10 @@ def with_failures_rolled_back(current: Source, before: Source) -> Source:
         last_failure_type=before.last_failure_type,
         last_error=before.last_error,
         failing_since=before.failing_since,
+        in_storm=before.in_storm,
         enabled=True if was_disabled else current.enabled,
         disabled_reason=before.disabled_reason if was_disabled else current.disabled_reason,
         disabled_at=before.disabled_at if was_disabled else current.disabled_at,
-        generation=current.generation + 1,
     )
 
 

@@ -46,6 +46,7 @@ _NO_FAILURES: dict[str, Any] = {
     "last_failure_type": None,
     "last_error": None,
     "failing_since": None,
+    "in_storm": False,  # Y6
 }
 
 
@@ -141,7 +142,7 @@ def untouched(subject: Subject, failure: Failure, *, started_at: datetime) -> Ou
 
 def discarded(outcome: Outcome) -> Outcome:
     """The outcome of a poll whose result was discarded: the source changed meanwhile (D4)."""
-    message = "the source was edited or removed during the poll; the result was discarded"
+    message = "the source was changed or removed during the poll; the result was discarded"
     failure = Failure(FailureType.TRANSIENT, "edited", message, status=outcome.status)
     return replace(
         outcome,
@@ -152,6 +153,16 @@ def discarded(outcome: Outcome) -> Outcome:
         skipped={},
         recorded=False,
     )
+
+
+def ended_failures(outcome: Outcome) -> dict[str, Any]:
+    """The count that a success resets even if it was 0 when the poll began.
+
+    An outage that takes back failures may have restored an earlier count meanwhile (O2).
+    """
+    if outcome.failure is not None or not outcome.before.consecutive_failures:
+        return {}
+    return {"permanent_failures": 0, "permanent_kind": None}
 
 
 def without_filtered_posts(outcome: Outcome) -> Outcome:
@@ -171,7 +182,7 @@ def edited(
     switched = before.enabled != after.enabled
     if moved:
         after = replace(after, **_NO_FAILURES, disabled_reason=None, disabled_at=None)
-        after = replace(after, host=host_of(after), hold=None, redirect=None, in_storm=False)
+        after = replace(after, host=host_of(after), hold=None, redirect=None)
     rewatched = before.watch != after.watch  # W4: the same page has another text now
     is_other = moved and not is_same_document
     if is_other:
@@ -253,7 +264,6 @@ def _success_fields(now: datetime) -> dict[str, Any]:
         "last_success_at": now,
         "requested_at": None,
         "hold": None,
-        "in_storm": False,  # Y6
         **_NO_FAILURES,
     }
 

@@ -99,12 +99,16 @@ class ServerSettings(Section):
     access_log: Annotated[Literal["off", "json"], BeforeValidator(_off)] = "off"
     public_url: WebAddress | None = None
 
-    @property
-    def dashboard_url(self) -> str | None:
-        """The address of the dashboard, for links in messages; None: it is not known (Y3)."""
+    def dashboard_url(self, *, serves: bool) -> str | None:
+        """The address of the dashboard, for links in messages; None: it is not known (Y3).
+
+        `serves`: this process serves it. Without a proxy its loopback address can be opened on the
+        same machine.
+        """
         if self.public_url is not None:
             return self.public_url
-        if self.port and is_loopback(self.host):
+        behind_proxy = self.allowed_hosts or self.trusted_proxies
+        if serves and self.port and is_loopback(self.host) and not behind_proxy:
             return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
         return None
 

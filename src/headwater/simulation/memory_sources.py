@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from headwater.errors import NotFound
 from headwater.model import EPOCH, DueSource, Outcome, Source, SourceType, Subject, changed
+from headwater.rules.outcome import ended_failures
 from headwater.rules.policy import Policy
 from headwater.rules.politeness import delay_seconds, hold_seconds, host_of, lane_of
 from headwater.rules.schedule import due_at, is_from_the_future
@@ -170,7 +171,7 @@ class MemorySources:
     def store(self, outcome: Outcome) -> bool:
         """Store what a poll changed, unless the source was edited meanwhile (D4)."""
         before, after = self._sources.get(outcome.before.id), outcome.source
-        if before is None or not _is_as_polled(before, outcome.before):
+        if before is None or not _is_as_polled(before, outcome):
             self._checks.discarded(outcome)
             return False
         state: dict[str, object] = {"generation": before.generation + 1}
@@ -233,15 +234,21 @@ def _request_key(source: Source) -> int | None:
     return hash((source.type, source.url, source.watch)) if is_shared else None
 
 
-def _is_as_polled(current: Source, polled: Source) -> bool:
-    return current is polled or _identity(current) == _identity(polled)
+def _is_as_polled(current: Source, outcome: Outcome) -> bool:
+    polled = outcome.before
+    if current is polled:
+        return True
+    is_counted = outcome.failure is None or (
+        current.consecutive_failures == polled.consecutive_failures  # else taken back (O2)
+    )
+    return is_counted and _identity(current) == _identity(polled)
 
 
 def _changes(outcome: Outcome) -> dict[str, object]:
     """Return the fields that a poll changed; other fields may have been edited meanwhile."""
     before, after = vars(outcome.before), vars(outcome.source)
     changes = {name: value for name, value in after.items() if before.get(name) != value}
-    return changes | {"requested_at": outcome.source.requested_at}
+    return changes | ended_failures(outcome) | {"requested_at": outcome.source.requested_at}
 
 
 def in_milliseconds(at: datetime) -> datetime:

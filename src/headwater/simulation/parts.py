@@ -5,13 +5,13 @@ simulated host by host, and the parts together are what one process would do. Pa
 sources and not on the number of processes: the same seed gives the same report with any number.
 """
 
-import gc
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 
 from headwater import logs
+from headwater.garbage_collection import collect_garbage_very_rarely
 from headwater.model import Source
 from headwater.rules.politeness import host_of
 from headwater.simulation.population import Population
@@ -22,12 +22,6 @@ from headwater.source_settings import FullText
 _LEAST_SOURCES = 10_000  # of a part: the ticks of each one take time
 _MAX_PARTS = 4  # about a quarter of generated sources cannot be divided: see _groups
 _MAX_BUSY = 0.5  # the share of connections that the polls of an average tick may need
-
-
-def collect_garbage_very_rarely() -> None:
-    """Collect garbage cycles very rarely: a simulation creates few."""
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
 
 
 class DividedSimulation:

@@ -104,7 +104,7 @@ class SearchChecks:
         if new != ([result.before.next_url] if is_feed else []):
             self._wrong(source_id, f"found {new} at {result.before.next_url}")
         if any(UNREADABLE in url for url in new):
-            self._wrong(source_id, f"{new} is no feed")
+            self._wrong(source_id, f"{new} is not a feed")
 
     def postponed(self, source_id: str) -> None:
         """Note that a search waits: its own network failed, or the host has a storm."""

@@ -243,10 +243,8 @@ class StateChecks:
             if counts.enabled != record.source.enabled:
                 self._enabled_again.add(id_)
             return
-        cleared = (counts.failures, counts.permanent) == (0, 0)
-        in_storm = record.source.in_storm  # only polls and storms change it
-        known = [one._replace(in_storm=in_storm) for one in (*allowed, counts_of(record))]
-        if counts not in known and not (cleared and counts.in_storm == in_storm):
+        cleared = (counts.failures, counts.permanent, counts.in_storm) == (0, 0, False)
+        if counts not in (*allowed, counts_of(record)) and not cleared:
             self._wrong("F2", record, f"an edit left {counts}")
 
     def _wrong(self, rule: str, record: SourceRecord, what: str) -> None:

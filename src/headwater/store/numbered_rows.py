@@ -1,6 +1,6 @@
 """Pages of posts and articles in the order of their numbers, without gaps (V1)."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -58,7 +58,7 @@ class NumberRange:
         return f"{bounds} AND {column} IS NOT NULL", pair
 
 
-class NumberedTable(Tables, Generic[Item]):
+class NumberedTable(Tables, Generic[Item], ABC):
     """A table whose rows are numbered as they are stored and as they change."""
 
     horizon = reads_single(horizon)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headwater.model import Outcome, OutcomeKind, Post, SkipReason, Source
 from headwater.rules.admission import hash_prefix
+from headwater.rules.outcome import ended_failures
 from headwater.store import (
     feed_searches,
     hosts,
@@ -51,7 +52,8 @@ def record(session: Session, outcomes: Sequence[Outcome]) -> list[Outcome]:
     current = _current(session, outcomes, _LOCK)
     results = []
     for outcome in outcomes:
-        if current.pop(outcome.before.id, None) != _as_polled(outcome) or outcome.fence in late:
+        is_as_polled = _is_as_polled(current.pop(outcome.before.id, None), outcome)
+        if not is_as_polled or outcome.fence in late:
             outcome = replace(outcome, posts=(), recorded=False)
         results.append(outcome)
     results = sequence_numbers.assign(session, results)
@@ -103,14 +105,21 @@ def finish_large(session: Session, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _as_polled(outcome: Outcome) -> tuple[object, ...]:
+def _is_as_polled(row: tuple[object, ...] | None, outcome: Outcome) -> bool:
+    """Whether a source is as the poll read it, apart from edits that do not matter (D4).
+
+    When an outage takes back failures, those of a poll in flight would count from them (O2).
+    """
     before = outcome.before
-    return before.generation, before.url, before.type, before.enabled
+    polled = (before.generation, before.url, before.type, before.enabled)
+    if row is None or row[:-1] != polled:
+        return False
+    return outcome.failure is None or row[-1] == before.consecutive_failures
 
 
 def refuse_edited(session: Session, outcome: Outcome, lock: str) -> None:
     """Lock the source; raise WriteConflict if it was edited since the poll read it (D4)."""
-    if _current(session, [outcome], lock).get(outcome.before.id) != _as_polled(outcome):
+    if not _is_as_polled(_current(session, [outcome], lock).get(outcome.before.id), outcome):
         raise WriteConflict
 
 
@@ -118,12 +127,12 @@ def _current(
     session: Session, outcomes: Sequence[Outcome], lock: str
 ) -> dict[str, tuple[object, ...]]:
     rows = session.fetch_bulk(
-        "id, generation, url, type, enabled",
+        "id, generation, url, type, enabled, consecutive_failures",
         f"""FROM sources WHERE id IN :ids
         ORDER BY id {lock}""",
         {"ids": {outcome.before.id for outcome in outcomes}},
     )
-    return {row[0]: (row[1], row[2], row[3], bool(row[4])) for row in rows}
+    return {row[0]: (row[1], row[2], row[3], bool(row[4]), row[5]) for row in rows}
 
 
 def store_outcomes(session: Session, outcomes: Sequence[Outcome]) -> None:
@@ -142,7 +151,10 @@ def store_outcomes(session: Session, outcomes: Sequence[Outcome]) -> None:
 
 def update_sources(session: Session, outcomes: Sequence[Outcome]) -> None:
     """Write the state that polls changed."""
-    changes = (changed_columns(outcome.before, outcome.source, _POLLED) for outcome in outcomes)
+    changes = (
+        changed_columns(outcome.before, outcome.source, _POLLED) | ended_failures(outcome)
+        for outcome in outcomes
+    )
     # this poll also fulfils a request made while it ran (S9, P10)
     also = "generation = generation + 1, requested_at = NULL"
     for rows in grouped_by_columns(changes):

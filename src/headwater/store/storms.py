@@ -1,8 +1,8 @@
 """Failure storms of hosts: since when many sources of a host fail in the same way (Y6).
 
 A storm lasts until a poll of any source of the host succeeds, which the sources themselves show.
-The next tick stores its end, with requests for the polls of its sources. No success is stored with
-a time after the storm's beginning before there is one, whatever happens to the clock (O4).
+The next tick stores its end, with requests for the polls of its sources. `begin` sets later success
+times to now, so that after a clock was set back they do not end the storm (O4).
 """
 
 from collections.abc import Sequence

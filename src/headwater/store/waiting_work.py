@@ -46,7 +46,7 @@ class WaitingWork:
         return key
 
     def end(self, key: object) -> None:
-        """Count it no more: it is done or given up."""
+        """Stop counting it: it is done or given up."""
         del self._started[key]
 
     async def watch(self, work: Awaitable[None]) -> None:

@@ -182,7 +182,7 @@ async def delete_podcast(page: DashboardPage, fields: Fields, podcast: Podcast) 
 async def put_key(page: DashboardPage, fields: Fields, user: User) -> Response:
     """Store an X key, encrypted, and replace an older one."""
     now, key = page.app.clock.now(), one(fields, "apiKey")
-    pollable = page.app.visit_limits.pollable_for(page.caller_id)
+    pollable = page.app.visit_limits.pollable_with_key_for(page.caller_id)
     stored = await set_key(page.store, page.app.vault, user, "x", key, now, pollable=pollable)
     return done(_of(user.id), "key-stored", stored.sources_requested)
 

@@ -86,10 +86,10 @@ async def put_key(
 ) -> KeyOut:
     """Store or replace a key, encrypted; sources that lacked it become due.
 
-    With a user's token, not those that were polled manually in the last 10 s.
+    With a user's token, not those that became due by a key in the last 10 s.
     """
     now, key = app.clock.now(), body.api_key
-    pollable = app.visit_limits.pollable_for(caller.user_id)
+    pollable = app.visit_limits.pollable_with_key_for(caller.user_id)
     stored = await set_key(app.store, app.vault, user, provider, key, now, pollable=pollable)
     return KeyOut.of(stored)
 

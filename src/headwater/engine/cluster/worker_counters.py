@@ -35,7 +35,7 @@ class WorkerCounters:
     waiting: int = 0  # sources in lanes
     in_flight: int = 0
     results_waiting: int = 0
-    oldest_result_seconds: float = 0.0
+    oldest_result_seconds: float = 0.0  # of the scheduler's queries, too
 
     @classmethod
     def of(cls, metrics: Metrics, lanes: LaneTable, store: Store) -> "WorkerCounters":
