@@ -56,7 +56,7 @@ Item = TypeVar("Item")
 Position = tuple[int, int]  # the rank and the number of a result
 SEARCH_SECONDS = 2.0
 _AT_ONCE = 2  # searches; other reads have the remaining threads
-_MAX_PREFIX_WORDS = 2000  # of all prefixes of a query
+_MAX_PREFIX_WORDS = 1000  # of all prefixes of a query
 _read_source = row_reader(SearchableSource, "sources")
 
 

@@ -27,6 +27,16 @@ LABEL_PREFIX = ":"
 _SHORTEST_PREFIX = 4  # letters; too many words have a shorter one
 _MAX_LEXEME_BYTES = 900_000  # of an entry; PostgreSQL takes one megabyte
 _COLUMNS = ("labels", *FIELDS)
+# One lookup per word: reading on to the next word would read all entries that have this one.
+_WORDS = """
+    WITH RECURSIVE words (word) AS (
+        SELECT (SELECT term FROM search_words WHERE term >= :prefix AND term < :end LIMIT 1)
+        UNION ALL
+        SELECT (SELECT term FROM search_words WHERE term >= word || char(1) AND term < :end LIMIT 1)
+        FROM words WHERE word IS NOT NULL
+    )
+    SELECT word FROM words WHERE word IS NOT NULL LIMIT :limit
+"""
 _COMPRESSION = 1
 _FUTURE = "future"
 _IN_THE_FUTURE = timedelta(days=1)
@@ -152,16 +162,14 @@ def add_entries(session: Session, entries: Sequence[IndexEntry]) -> int:
 def words_with_prefix(session: Session, prefix: str, limit: int) -> list[str]:
     """All words of SQLite's index with this prefix; none if it is short or they exceed the limit.
 
-    FTS5 has its words in order. The table of them has no rows of its own: each connection creates
-    it in its temporary schema.
+    The table of words shows what FTS5 has: each connection creates it in its temporary schema.
     """
     if len(prefix) < _SHORTEST_PREFIX:
         return []
     session.execute("""CREATE VIRTUAL TABLE IF NOT EXISTS temp.search_words
-        USING fts5vocab(main, search_index, row)""")
-    sql = "SELECT term FROM search_words WHERE term >= :prefix AND term < :end LIMIT :limit"
+        USING fts5vocab(main, search_index, instance)""")
     params = {"prefix": prefix, "end": prefix + chr(sys.maxunicode), "limit": limit + 1}
-    words = [row[0] for row in session.fetch(sql, params)]
+    words = [row[0] for row in session.fetch(_WORDS, params)]
     return words if len(words) <= limit else []
 
 
