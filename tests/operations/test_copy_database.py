@@ -337,7 +337,7 @@ async def test_every_table_is_copied_or_listed_as_excluded(new: dict[str, Make])
     of_the_house |= {"search_documents", "search_removals"}  # the index is written again
     fts5 = {"search_index", "search_index_config", "search_index_data", "search_index_idx"}
     stay = {
-        "sqlite": of_the_house | fts5 | {"post_numbers", "search_words"},
+        "sqlite": of_the_house | fts5 | {"post_numbers"},
         "postgres": of_the_house | {"shards", "workers"},
     }
     names = {

@@ -15,7 +15,10 @@ from headwater.store.database import Session
 
 _WINDOW = 1000  # entries that are read first
 _MARGIN = 1.2  # how many more entries are searched than are likely to be enough
-_MAX_GROWTH = 50  # from what was searched to what is searched next
+# From what was searched to what is searched next. At least: a page that is nearly full would be
+# completed in very many small steps if its results are all among the newest entries.
+_MIN_GROWTH = 2
+_MAX_GROWTH = 50
 # Sequential scans are chosen where estimates are wrong, and comparing lexemes costs far more than
 # comparing numbers. Neither compiling a plan nor other processes are worth it for so few results.
 _PLANNING = """SELECT set_config('enable_seqscan', 'off', TRUE),
@@ -39,7 +42,7 @@ class NewestFirst:
         most = sequence_numbers.last(session) + 1
         below = most if below is None else min(below, most)
         found: list[int] = []
-        window = _WINDOW
+        window, searched = _WINDOW, 0
         while below > 1:
             found += self._in_window(session, below, window, self.limit - len(found))
             if len(found) >= self.limit:
@@ -49,13 +52,14 @@ class NewestFirst:
                 break
             if self.lexemes is not None:
                 return self._by_index(session, found, end, below - end)
-            below, window = end, self._likely(window, len(found))
+            below, searched = end, searched + window
+            window = self._likely(searched, len(found))
         return found
 
     def _likely(self, searched: int, found: int) -> int:
         """Among how many further entries the missing results are likely to be."""
         growth = _MARGIN * (self.limit - found) / (found + 1)  # the first results may be by chance
-        return max(round(searched * min(growth, _MAX_GROWTH)), _WINDOW)
+        return round(searched * min(max(growth, _MIN_GROWTH), _MAX_GROWTH))
 
     def _in_window(self, session: Session, below: int, window: int, limit: int) -> list[int]:
         """The first results among the entries below a number."""

@@ -56,7 +56,7 @@ Item = TypeVar("Item")
 Position = tuple[int, int]  # the rank and the number of a result
 SEARCH_SECONDS = 2.0
 _AT_ONCE = 2  # searches; other reads have the remaining threads
-_MAX_PREFIX_WORDS = 2000  # of all prefixes of a query
+_MAX_PREFIX_WORDS = 1000  # of all prefixes of a query
 _read_source = row_reader(SearchableSource, "sources")
 
 
@@ -241,14 +241,12 @@ def _required_times(query: Query) -> list[TimeTerm]:
 
 def _prefixes(session: Session, query: Query) -> dict[str, Sequence[str]]:
     """The words with each prefix of a query; none for prefixes that too many words have."""
+    terms = (term for term in terms_of(query) if isinstance(term, TextTerm))
     found: dict[str, Sequence[str]] = {}
     left = _MAX_PREFIX_WORDS
-    for term in terms_of(query):
-        if isinstance(term, TextTerm) and is_word_prefix(term):
-            words = words_with_prefix(session, term.tokens[0], left)
-            if len(words) <= left:
-                found[term.tokens[0]] = words
-                left -= len(words)
+    for prefix in dict.fromkeys(term.tokens[0] for term in terms if is_word_prefix(term)):
+        found[prefix] = words_with_prefix(session, prefix, left)
+        left -= len(found[prefix])
     return found
 
 

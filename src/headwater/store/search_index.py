@@ -5,7 +5,6 @@ and the date, by which a search finds its entries without reading posts. SQLite 
 an FTS5 table. PostgreSQL has their tokens as lexemes in a GIN index.
 """
 
-import json
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
@@ -25,9 +24,19 @@ _REMOVED_PER_BATCH = 250  # as expensive as adding them, and polls wait
 # what PostgreSQL distinguishes the tokens of fields by; those of `url` are in no other field
 LEXEME_PREFIXES = {"title": "t:", "author": "a:", "category": "c:", "url": "/"}
 LABEL_PREFIX = ":"
-_SHORT_WORD = 4  # letters; no prefix is shorter
+_SHORTEST_PREFIX = 4  # letters; too many words have a shorter one
 _MAX_LEXEME_BYTES = 900_000  # of an entry; PostgreSQL takes one megabyte
 _COLUMNS = ("labels", *FIELDS)
+# One lookup per word: reading on to the next word would read all entries that have this one.
+_WORDS = """
+    WITH RECURSIVE words (word) AS (
+        SELECT (SELECT term FROM search_words WHERE term >= :prefix AND term < :end LIMIT 1)
+        UNION ALL
+        SELECT (SELECT term FROM search_words WHERE term >= word || char(1) AND term < :end LIMIT 1)
+        FROM words WHERE word IS NOT NULL
+    )
+    SELECT word FROM words WHERE word IS NOT NULL LIMIT :limit
+"""
 _COMPRESSION = 1
 _FUTURE = "future"
 _IN_THE_FUTURE = timedelta(days=1)
@@ -147,25 +156,21 @@ def add_entries(session: Session, entries: Sequence[IndexEntry]) -> int:
     session.execute_many(sql, rows)
     packed = [{"number": entry.number, "packed": _packed(entry)} for entry in entries]
     session.insert_rows("search_documents", packed)
-    _add_words(session, entries)
     return len(entries)
 
 
-def _add_words(session: Session, entries: Sequence[IndexEntry]) -> None:
-    """Add the words of entries to those that prefixes are looked up in; links have too many."""
-    texts = (text for e in entries for text in (e.title, e.author, e.category, e.text))
-    words = [word for word in set(" ".join(texts).split()) if len(word) > _SHORT_WORD]
-    sql = "INSERT OR IGNORE INTO search_words SELECT value FROM json_each(:words)"
-    session.execute(sql, {"words": json.dumps(words)})
-
-
 def words_with_prefix(session: Session, prefix: str, limit: int) -> list[str]:
-    """Words of SQLite's index that begin like this, at most so many; none for a short prefix."""
-    if len(prefix) < _SHORT_WORD:
+    """All words of SQLite's index with this prefix; none if it is short or they exceed the limit.
+
+    The table of words shows what FTS5 has: each connection creates it in its temporary schema.
+    """
+    if len(prefix) < _SHORTEST_PREFIX:
         return []
-    sql = "SELECT word FROM search_words WHERE word >= :prefix AND word < :end LIMIT :limit"
-    params = {"prefix": prefix, "end": prefix + chr(sys.maxunicode), "limit": limit}
-    return [prefix, *(row[0] for row in session.fetch(sql, params) if row[0] != prefix)]
+    session.execute("""CREATE VIRTUAL TABLE IF NOT EXISTS temp.search_words
+        USING fts5vocab(main, search_index, instance)""")
+    params = {"prefix": prefix, "end": prefix + chr(sys.maxunicode), "limit": limit + 1}
+    words = [row[0] for row in session.fetch(_WORDS, params)]
+    return words if len(words) <= limit else []
 
 
 def replace_entries(session: Session, entries: Sequence[IndexEntry]) -> int:
@@ -204,7 +209,6 @@ def clear_index(session: Session) -> None:
     """Delete all entries, and the cursors, so that everything is indexed again."""
     if session.kind == "sqlite":
         session.execute("INSERT INTO search_index (search_index) VALUES ('delete-all')")
-        session.execute("DELETE FROM search_words")
     for table in ("search_documents", "search_removals"):
         session.execute(f"DELETE FROM {table} WHERE TRUE")
     session.execute("DELETE FROM facts WHERE name = :name", {"name": CURSOR})
