@@ -230,6 +230,7 @@ async def test_w4_a_preview_lists_blocks_and_other_parts_need_no_second_visit(se
         assert [(one["depth"], one["selector"]) for one in first["blocks"]] == [
             (0, "nav"), (0, "main"), (1, "h1"), (1, ".clock")
         ]  # fmt: skip
+        assert {one["count"] for one in first["blocks"]} == {1}
         clock = first["blocks"][-1]
         assert clock["text"] == "It is 12:00"
         assert (clock["length"], clock["watchedLength"]) == (11, 11)
