@@ -230,14 +230,15 @@ async def test_w4_a_preview_lists_blocks_and_other_parts_need_no_second_visit(se
         assert [(one["depth"], one["selector"]) for one in first["blocks"]] == [
             (0, "nav"), (0, "main"), (1, "h1"), (1, ".clock")
         ]  # fmt: skip
+        assert {one["count"] for one in first["blocks"]} == {1}
         clock = first["blocks"][-1]
         assert clock["text"] == "It is 12:00"
-        assert (clock["length"], clock["watchedLength"]) == (11, 0)  # not part of the main text
+        assert (clock["length"], clock["watchedLength"]) == (11, 11)
         for settings, text in (
             ({"include": ["main"], "exclude": [".clock"]}, f"River {TEXT.strip()}"),
             ({"include": [".clock"]}, "It is 12:00"),
             ({"include": ["*"]}, f"Home River It is 12:00 {TEXT.strip()}"),
-            (None, TEXT.strip()),
+            (None, f"River It is 12:00 {TEXT.strip()}"),
         ):
             found = (await served.post(preview, {"url": url, "watch": settings})).json
             assert found["entries"][0]["body"] == text

@@ -315,4 +315,6 @@ def test_w4_preview_lists_the_parts_of_a_page_and_what_is_watched(cli, web):
     found = cli("preview", url, "--watch", json.dumps({"include": [selector]}))
     assert "watched\tselector\ttext\n" in found.out
     assert f"yes\t{'  ' * blocks[-1]['depth']}{selector}\t" in found.out
+    (paragraphs,) = (block for block in blocks if block["count"] > 1)
+    assert f"article > p\tall {paragraphs['count']}: {paragraphs['text'][:20]}" in found.out
     assert "p:hover" in cli.fails("preview", url, "--watch", '{"include": ["p:hover"]}', code=2)

@@ -34,6 +34,7 @@ def test_w4_blocks_are_named_by_id_class_or_tag_and_nested():
         (0, ".wrap"),
         (1, "main"),
         (2, "h1"),
+        (2, "main > p"),
         (2, ".prices"),
         (3, "table"),
         (2, ".teasers"),
@@ -50,10 +51,19 @@ def test_w4_blocks_are_named_by_id_class_or_tag_and_nested():
 @pytest.mark.parametrize(
     ("watch", "whole", "part"),
     [
-        ({}, {"h1", ".prices", "table"}, {".wrap", "main"}),  # W1 leaves out the teasers
+        (
+            {},
+            {"h1", "main > p", ".prices", "table"},
+            {".wrap", "main"},
+        ),  # W1 leaves out the teasers
         ({"include": ["#side"]}, {"#side", "#side p"}, {".wrap"}),
-        ({"include": ["main"], "exclude": [".prices"]}, {"h1", ".teasers"}, {".wrap", "main"}),
-        ({"exclude": [".prices"]}, {"h1"}, {".wrap", "main"}),
+        (
+            {"include": ["main"], "exclude": [".prices"]},
+            {"h1", "main > p", ".teasers"},
+            {".wrap", "main"},
+        ),
+        ({"exclude": [".prices"]}, {"h1", "main > p"}, {".wrap", "main"}),
+        ({"include": ["main > p"]}, {"main > p"}, {".wrap", "main"}),
         ({"include": [".nothing"]}, set(), set()),
         ({"include": ["body"]}, {block.selector for block in shown()}, set()),
     ],
@@ -78,6 +88,11 @@ def test_w4_each_block_says_how_much_of_it_is_watched(watch, whole, part):
         ("<div class='sc-bdVaJa'>One</div><div class='w:1/2 ok'>Two</div>", [".ok"]),
         ("<div class='über'>One</div><p>x</p>", ["div", "p"]),
         ("<section></section><script>x</script><p>Text</p>", ["p"]),
+        ("<main>x<p>One</p><p>Two</p></main>", ["main", "main > p"]),
+        ("<main>x<p>One</p><b><p>Two</p></b></main>", ["main", "main > p"]),
+        ("<main>x<p id=a>One</p><p>Two</p></main>", ["main", "#a"]),
+        ("<main>x<div>1<p>2</p></div><div>3<p>4</p></div></main>", ["main"]),
+        ("<main><p>One</p><p>Two</p></main>", ["main"]),
         ("no markup at all", []),
         ("", []),
     ],
@@ -103,12 +118,30 @@ def test_w4_a_click_keeps_main_text_that_has_no_selector_of_its_own():
     assert "Part 3: " in body and "Home" not in body
 
 
+def test_w4_paragraphs_without_a_name_are_one_part():
+    html = (
+        "<body><nav>Home</nav><main><h1>Shirt</h1><p>Warm and dry.</p><p>Price: <b>25 EUR</b></p>"
+        "<table><tr><td>M</td></tr></table><p>In stock: 4</p></main></body>"
+    )
+    blocks = shown(html)
+    assert [(one.depth, one.selector, one.count) for one in blocks] == [
+        (0, "nav", 1), (0, "main", 1), (1, "h1", 1), (1, "main > p", 3), (1, "table", 1),
+    ]  # fmt: skip
+    assert blocks[3].text == "Warm and dry. · Price: 25 EUR · In stock: 4"
+    watch = toggled(None, blocks, "main > p", only=True)
+    entry = read_page(html.encode(), url=URL, watch=watch)
+    assert entry.page_text == "Warm and dry.\nPrice: 25 EUR\nIn stock: 4"
+    watch = toggled(None, blocks, "main > p")
+    entry = read_page(html.encode(), url=URL, watch=watch)
+    assert entry.page_text == "Shirt\nM"
+
+
 def test_w4_every_selector_of_any_page_matches_exactly_its_block():
     rng = random.Random(7)
     for _ in range(200):
         html = "".join(_tag(rng) for _ in range(rng.randrange(60)))
         for block in shown(html):
-            assert select(html, [block.selector], ()).counts[block.selector] == 1
+            assert select(html, [block.selector], ()).counts[block.selector] == block.count
             watch = WatchSettings(include=(block.selector,))
             entry = read_page(html.encode(), content_type="text/html", url=URL, watch=watch)
             assert len((entry.page_text or "").replace("\n", "")) == block.length

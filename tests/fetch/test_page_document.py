@@ -92,6 +92,64 @@ def test_w1_without_an_article_the_block_with_the_most_text_counts():
     assert entry.body == f"{STORY}{STORY}".strip()
 
 
+AROUND = (
+    "<header><p>16:00:41</p></header><nav><a href='/'>Home</a></nav>{}"
+    "<div class='cookie-banner'>We use cookies.<button>Agree</button></div>"
+    "<aside>Our newsletter</aside><footer>Imprint</footer><script>run()</script>"
+)
+PRICES = "<table><tr><th>Item</th><th>Price</th></tr><tr><td>Tea</td><td>3 EUR</td></tr></table>"
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (
+            f"<h1>Prices</h1>{PRICES}<p>Page generated at 16:00:41</p>",
+            ["Prices", "Item\tPrice", "Tea\t3 EUR", "Page generated at 16:00:41"],
+        ),
+        (
+            f"<h1>Tea</h1><p>{STORY}</p><p>Price: <b>25 EUR</b></p><p>In stock: 4</p>{PRICES}",
+            ["Tea", STORY.strip(), "Price: 25 EUR", "In stock: 4", "Item\tPrice", "Tea\t3 EUR"],
+        ),
+        (
+            "<h1>Status</h1><p>All systems operational.</p><p>Checked at 16:00:41 today</p>",
+            ["Status", "All systems operational.", "Checked at 16:00:41 today"],
+        ),
+        (
+            "<h1>Shifts</h1><ul><li>Monday: two places are free</li><li>Friday</li></ul>",
+            ["Shifts", "Monday: two places are free", "Friday"],
+        ),
+        (
+            "<div><h2>Mail</h2><div>Mail is late since noon</div></div><div><h2>Web</h2>Up</div>",
+            ["Mail", "Mail is late since noon", "Web", "Up"],
+        ),
+    ],
+    ids=["prices", "product", "status", "list", "sections"],
+)
+@pytest.mark.parametrize("element", ["main", "div", "body"])
+def test_w1_all_content_of_a_short_page_counts(element, content, lines):
+    around = AROUND.format(content if element == "body" else f"<{element}>{content}</{element}>")
+    assert (read(page(around)).page_text or "").split("\n") == lines
+
+
+def test_w1_all_short_parts_of_main_count_beside_a_description():
+    parts = "<div class='price'>25 EUR</div><div class='stock'>In stock: 4</div>"
+    entry = read(page(AROUND.format(f"<main><div><p>{STORY}</p></div>{parts}</main>")))
+    assert entry.page_text == f"{STORY.strip()}\n25 EUR\nIn stock: 4"
+
+
+def test_w1_several_short_articles_of_main_count_together():
+    cards = "".join(f"<article><h2>Tea {n}</h2><p>{n} EUR</p></article>" for n in (3, 4))
+    entry = read(page(AROUND.format(f"<main><h1>Shop</h1>{cards}</main>")))
+    assert entry.page_text == "Shop\nTea 3\n3 EUR\nTea 4\n4 EUR"
+
+
+def test_w1_a_longer_text_counts_without_the_rest_of_main():
+    story = f"<div><p>{STORY}</p><p>{STORY}</p></div>"
+    entry = read(page(f"<main><div><p>{OTHER}</p></div>{story}</main>"))
+    assert entry.page_text == f"{STORY.strip()}\n{STORY.strip()}"
+
+
 @pytest.mark.parametrize(
     "clutter",
     [

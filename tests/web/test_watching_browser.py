@@ -68,6 +68,8 @@ async def test_w4_parts_are_chosen_in_the_preview_with_one_visit(
         await preview(browser_page, web.url("prices", "/"))
         text = browser_page.get_by_role("region", name="The text that is watched")
         await expect(text).to_contain_text("The river rose")
+        paragraphs = browser_page.locator('.part[value="article > p"]')
+        await expect(paragraphs).to_contain_text("all 2")
         await browser_page.get_by_label("Label").fill("My prices")
         await browser_page.get_by_label("Minutes between checks").fill("60")
         await click_part(browser_page, ".shop p", "false")

@@ -67,7 +67,7 @@ def _show_blocks(blocks: Sequence[PageBlock]) -> None:
     columns: tuple[Column[PageBlock], ...] = (
         Column("Watched", _watched),
         Column("Selector", lambda block: "  " * block.depth + block.selector),
-        wide("Text", lambda block: block.text),
+        wide("Text", lambda block: f"all {block.count}: " * (block.count > 1) + block.text),
     )
     output.say("")
     output.show_table(columns, blocks, title="Parts of the page")

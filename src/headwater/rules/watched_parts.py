@@ -12,13 +12,14 @@ _Parts = tuple[list[str], list[str]]  # to include and to exclude
 
 @dataclass(frozen=True, slots=True)
 class PageBlock:
-    """An element of a page that a selector matches, and nothing else does."""
+    """What a selector matches of a page: one element, or all children with one tag of another."""
 
     selector: str
     depth: int  # how many of the listed blocks it is inside of
     text: str  # its beginning
     length: int  # of its whole text, in characters
     watched_length: int  # of what the settings keep of it
+    count: int = 1  # elements that the selector matches
 
     @property
     def is_watched(self) -> bool:
@@ -124,12 +125,15 @@ def _trees(blocks: Iterable[PageBlock]) -> tuple[_Node, ...]:
 
 
 def _named(nodes: Iterable[_Node]) -> Iterator[tuple[PageBlock, bool]]:
-    """The blocks that name what is watched: those to include, and those in them to exclude."""
+    """The blocks that name what is watched: those to include, and those in them to exclude.
+
+    A group such as all paragraphs of `main` is not included for it: a later heading would be lost.
+    """
     for node in nodes:
         block = node.block
         if not block.watched_length:
             continue
-        within = list(_named(node.inner))
+        within = list(_named(one for one in node.inner if one.block.count == 1))
         if not block.is_watched and sum(_watched(one) for one in within) == block.watched_length:
             yield from within
             continue

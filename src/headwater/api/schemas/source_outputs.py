@@ -334,7 +334,7 @@ class PageBlockOut(ResponseModel):
     """A part of a page that can be watched or left out."""
 
     selector: str = Field(
-        description="A CSS selector that matches this part only, for `include` or `exclude`.",
+        description="A CSS selector that matches only this part, for `include` or `exclude`.",
         examples=["main > p.clock"],
     )
     depth: int = Field(description="The number of listed parts that it is inside of.", examples=[1])
@@ -342,6 +342,10 @@ class PageBlockOut(ResponseModel):
     length: int = Field(description="Characters of its whole text.", examples=[11])
     watched_length: int = Field(
         description="Characters of it that are watched with the given `watch`.", examples=[11]
+    )
+    count: int = Field(
+        description="The elements it consists of: more than 1 if they cannot be named one by one.",
+        examples=[1],
     )
 
 

@@ -265,6 +265,7 @@ class PageBlock:
     text: str
     length: int
     watched_length: int
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True)

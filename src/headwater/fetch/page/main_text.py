@@ -9,11 +9,13 @@ from headwater.fetch.page.trafilatura_locator import located_block
 
 _ENOUGH = 200  # characters of an article that is not a teaser (W1)
 _TEASER_FACTOR = 3  # if the text elsewhere is this much longer, the articles are teasers
+_SHORT_IN_MAIN = 500  # characters: a shorter text is only a part of what `<main>` is about
 # Parts of a text rather than containers of a text.
-_TEXT_PARTS = frozenset(
-    {"p", "li", "ul", "ol", "dl", "dd", "dt", "blockquote", "pre", "figure", "tr", "tbody", "td"}
+_PARAGRAPHS = frozenset(
+    {"p", "li", "ul", "ol", "dl", "dd", "dt", "blockquote", "pre", "figure"}
     | {"h1", "h2", "h3", "h4", "h5", "h6"}
 )
+_TEXT_PARTS = _PARAGRAPHS | {"tr", "tbody", "td"}  # a cell may be the layout of a whole page
 _MAX_ANCESTORS = 4  # enclosing blocks whose score a line increases
 _DECAY = 0.6  # factor for each further one out
 
@@ -28,7 +30,7 @@ def main_lines(page: HtmlPage, html: str) -> list[Line]:
     length = _length(article)
     if length >= _ENOUGH and len(articles) == 1:
         return article
-    elsewhere = _lines_elsewhere(page, html, boilerplate)
+    elsewhere = _whole_if_short(page, _lines_elsewhere(page, html, boilerplate), boilerplate)
     is_clear = length >= _ENOUGH or (length and len(articles) == 1)
     if is_clear and _length(elsewhere) < _TEASER_FACTOR * length:
         return article
@@ -43,11 +45,25 @@ def _lines_elsewhere(page: HtmlPage, html: str, boilerplate: Boilerplate) -> lis
     located = located_block(page, html)
     if located is not None and _is_inside(page, located, boilerplate):
         located = None
+    while located is not None and located.name in _PARAGRAPHS:
+        located = page.blocks[located.parent]  # a paragraph alone is a part of the text
     blocks = (located, _block_with_most_text(page, boilerplate), page.blocks[0])
     found = (
         lines_without_clutter(page, block, boilerplate) for block in blocks if block is not None
     )
     return next((lines for lines in found if lines), [])
+
+
+def _whole_if_short(page: HtmlPage, lines: list[Line], boilerplate: Boilerplate) -> list[Line]:
+    """The whole content of a page if the text found in it is short: `<main>`, else the body.
+
+    Price lists, products and status pages have no text to tell from the rest: each line counts.
+    """
+    mains = [block for block in page.blocks if block.name == "main"]
+    root, short = (mains[0], _SHORT_IN_MAIN) if len(mains) == 1 else (page.blocks[0], _ENOUGH)
+    if _length(lines) >= short:
+        return lines
+    return max(lines, lines_without_clutter(page, root, boilerplate), key=_length)
 
 
 def _is_inside(page: HtmlPage, block: Block, boilerplate: Boilerplate) -> bool:

@@ -2,12 +2,13 @@
 
 A selector names an element by its id, else by a class, else by its tag, if needed within an element
 around it that has one. Positions among siblings are not used: they change with every new item.
+Siblings that no selector tells apart, such as the paragraphs of `main`, are one block: `main > p`.
 """
 
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from headwater.css_selectors import MAX_SELECTOR
 from headwater.errors import NoContent
@@ -45,10 +46,12 @@ class _Element:
     classes: tuple[str, ...]
     start: int
     outer: "_Element | None"  # the block around it
+    is_child: bool = False  # whether no other element is between these two
     end: int = 0
     selector: str = ""  # that matches it alone; empty: there is none
+    count: int = 1  # elements that the selector matches
     anchor: "_Element | None" = None  # the innermost block around it that has a selector
-    lines: range = field(default_factory=lambda: range(0))
+    lines: range | tuple[int, ...] = range(0)
 
 
 def read_page_blocks(
@@ -69,13 +72,14 @@ def page_blocks(html: str, url: str, watch: WatchSettings | None = None) -> list
         element.anchor = outer.anchor if outer is not None and not outer.selector else outer
         usable = (one for one in _selectors(element, index) if len(one) <= MAX_SELECTOR)
         element.selector = next(usable, "")
-    chosen = _outermost(_without_wrappers([one for one in elements if one.selector and one.lines]))
+    named = [*elements, *_groups(elements)]
+    chosen = _outermost(_without_wrappers([one for one in named if one.selector and one.lines]))
     main_text = _watched_positions(html, page, url, None)
     other_lines = set(range(len(page.lines))).difference(*(one.lines for one in chosen))
     if any(_text_start(html, page.lines[number]) in main_text for number in other_lines):
         chosen.insert(0, _whole_page(html, page))
     counts = select(html, [one.selector for one in chosen], ()).counts
-    chosen = [one for one in chosen if counts[one.selector] == 1]
+    chosen = [one for one in chosen if counts[one.selector] == one.count]
     watched = main_text if watch is None else _watched_positions(html, page, url, watch)
     return list(_listed(html, page, chosen, watched))
 
@@ -126,7 +130,8 @@ def _elements(html: str) -> tuple[list[_Element], _Index]:
         element = None
         if tag in _LISTED and len(found) < _MAX_ELEMENTS:
             outer = blocks[-1] if blocks else None
-            element = _Element(tag, id_, classes, start, outer)
+            is_child = bool(open_) and open_[-1] is not None
+            element = _Element(tag, id_, classes, start, outer, is_child)
             found.append(element)
             blocks.append(element)
         open_.append(element)
@@ -179,6 +184,26 @@ def _anchored_selectors(element: _Element, classes: Sequence[str], index: _Index
         anchor = anchor.anchor
 
 
+def _groups(elements: Sequence[_Element]) -> Iterator[_Element]:
+    """One block for all children with the same tag, if none of them can be named alone.
+
+    Children with blocks inside are not grouped: these may be named alone.
+    """
+    outers = {element.outer for element in elements}
+    children: dict[tuple[_Element, str], list[_Element]] = {}
+    for element in elements:
+        if element.outer is not None and element.outer.selector and element.is_child:
+            children.setdefault((element.outer, element.tag), []).append(element)
+    for (outer, tag), group in children.items():
+        selector = f"{outer.selector} > {tag}"
+        if len(selector) > MAX_SELECTOR or any(one.selector or one in outers for one in group):
+            continue
+        lines = tuple(number for one in group for number in one.lines)
+        if len(lines) == len(outer.lines):
+            continue  # the same text
+        yield replace(group[0], selector=selector, lines=lines, count=len(group))
+
+
 def _is_robust(name: str) -> bool:
     """Whether an id or class was given by a person: those of build tools change with each build."""
     is_name = 0 < len(name) <= _MAX_NAME and _NAME.fullmatch(name) is not None
@@ -187,7 +212,7 @@ def _is_robust(name: str) -> bool:
 
 def _without_wrappers(elements: Sequence[_Element]) -> list[_Element]:
     """One element for each text: of those around the same lines the one named most simply."""
-    found: dict[range, _Element] = {}
+    found: dict[Sequence[int], _Element] = {}
     for element in elements:
         other = found.get(element.lines)
         if other is None or _rank(element) < _rank(other):
@@ -244,7 +269,7 @@ def _listed(
     depths: dict[_Element, int] = {}
     for element, outer in _with_outer(elements):
         depths[element] = 0 if outer is None else depths[outer] + 1
-        lines = page.lines[element.lines.start : element.lines.stop]
+        lines = [page.lines[number] for number in element.lines]
         kept = sum(watched.get(_text_start(html, line), 0) for line in lines)
         length = sum(len(line.text) for line in lines)
         yield PageBlock(
@@ -253,6 +278,7 @@ def _listed(
             text=_excerpt(lines),
             length=length,
             watched_length=min(kept, length),
+            count=element.count,
         )
 
 

@@ -136,8 +136,8 @@ class ParserPool:
         """The blocks of a page and what `watch` keeps of them; raises TooExpensive as above."""
         job = Job("blocks", data, content_type, url, self._timeout_seconds, watch=watch)
         found = (await self._parse(job)).entries
-        return tuple(PageBlock(e.id or "", int(d), e.body, int(n), int(w))
-                     for e in found for d, n, w in [e.categories])  # fmt: skip
+        return tuple(PageBlock(e.id or "", int(d), e.body, int(n), int(w), int(c))
+                     for e in found for d, n, w, c in [e.categories])  # fmt: skip
 
     async def outlines(self, data: bytes, *, max_outlines: int) -> Sequence[Outline]:
         """The sources of an OPML file, at most `max_outlines` and one more.

@@ -207,7 +207,9 @@ def _find_blocks(
     entries = (
         Entry(
             each.selector, "", None, None, None, each.text,
-            categories=(str(each.depth), str(each.length), str(each.watched_length)),
+            categories=tuple(
+                map(str, (each.depth, each.length, each.watched_length, each.count))
+            ),
         )
         for each in found
     )  # fmt: skip
