@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from headwater.engine.followers import STORIES
 from headwater.model import Post
 from headwater.store import Session, Store, open_database
 from headwater.store.followers import Follower, follow
@@ -24,7 +25,7 @@ def note(session: Session, posts: Sequence[Post]) -> None:
 NOTES = Follower("notes", note)
 
 
-FOLLOWERS = {follower.name: follower for follower in (NOTES, search_follower())}
+FOLLOWERS = {follower.name: follower for follower in (NOTES, STORIES, search_follower())}
 
 
 async def handle_posts(url: str, steps: int, name: str) -> None:

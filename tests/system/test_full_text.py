@@ -9,6 +9,7 @@ import pytest
 
 from headwater.demo.demo_web import Reply, Request
 from headwater.source_settings import FullText
+from tests.story_texts import TextGenerator
 from tests.system.conftest import Headwater, rss_of_links, until, web_of
 
 pytestmark = pytest.mark.system
@@ -75,3 +76,33 @@ async def test_t4_p3_s8_pages_are_read_once_with_pauses_and_a_kill_loses_none(
         else:
             assert (text_from, error) == ("page", None)
             assert STORY.strip() in text
+
+
+async def test_i1_t4_a_teaser_joins_the_story_of_sources_with_the_full_text(
+    headwater: Headwater,
+) -> None:
+    text = TextGenerator(1).text(120)
+
+    def full(request: Request) -> Reply:
+        link = request.locate("full", "/story")
+        return Reply(200, rss_of_links({link: text}), "application/rss+xml")
+
+    def teasers(request: Request) -> Reply:
+        link = request.locate("news", "/story")
+        return Reply(200, rss_of_links({link: text[:90]}), "application/rss+xml")
+
+    def found() -> list[tuple[str, str | None]]:
+        return [tuple(row) for row in headwater.rows("SELECT text_from, story_id FROM posts")]
+
+    headwater.configure(source={"poll-delay-seconds": {"rss": DELAY}})
+    async with web_of(full=full, teasers=teasers, news=lambda _: page(text)) as web:
+        await headwater.add(web.url("full"))
+        await headwater.add(web.url("teasers"), full_text=FullText.ON)
+        headwater.make_due()
+        await headwater.start()
+        await until(lambda: len(found()) == 2 and all(story for _, story in found()))
+        await headwater.stop()
+    assert sorted(origin for origin, _ in found()) == ["feed", "page"]
+    assert len({story for _, story in found()}) == 1
+    await headwater.cli("aggregate")
+    assert headwater.rows("SELECT count(*) FROM articles")[0][0] == 1

@@ -6,21 +6,19 @@ from functools import partial
 from headwater.clock import Clock
 from headwater.errors import DatabaseUnavailable
 from headwater.logs import get_logger
-from headwater.rules.stories import WINDOW
 from headwater.store import Store
 from headwater.store.followers import (
     POSTS_PER_BATCH,
     Follower,
     behind,
     follow,
-    recent_posts,
     skip_next,
 )
 from headwater.store.search_followers import search_follower
-from headwater.store.story_grouping import group
+from headwater.store.story_grouping import group, posts_to_group
 
 log = get_logger()
-STORIES = Follower("stories", group, read=partial(recent_posts, window=WINDOW))  # I1
+STORIES = Follower("stories", group, read=posts_to_group)  # I1
 FOLLOW_SECONDS = 1.0  # between checks for new posts
 _PAUSE_SECONDS = 0.05  # between batches, so that polls and requests go first
 

@@ -35,12 +35,13 @@ class NumberRange:
     podcast_id: str | None = None
     column: str = "seq"  # or `changed_seq`
     chosen: ContentFilter = EVERYTHING
+    condition: str = ""  # another one, with a leading AND
 
     def sql(self, table: str) -> tuple[str, str, dict[str, object]]:
         """The condition, the order and the parameters; they read one range of an index."""
         where, order = self._range()
         conditions, params = self.chosen.conditions(table)
-        where += conditions
+        where += conditions + self.condition
         where += " AND id >= :first_id" if self.chosen.first_id is not None else ""
         where += " AND id < :end_id" if self.chosen.end_id is not None else ""
         params |= {"after": self.after, "until": self.until, "podcast": self.podcast_id}

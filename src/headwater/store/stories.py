@@ -133,6 +133,8 @@ def _undo(session: Session, podcast_id: str, post_id: str) -> bool:
 
     Posts that were linked to an article as copies, of this post or with it, are waiting again.
     """
+    # grouping waits: it replaces the marks of posts whose page was read
+    session.fetch("SELECT value FROM facts WHERE name = 'cursor:stories' FOR UPDATE")
     sql = """SELECT seq, story_id FROM posts WHERE id = :id AND podcast_id = :podcast FOR UPDATE"""
     rows = session.fetch(sql, {"id": post_id, "podcast": podcast_id})
     if not rows:
