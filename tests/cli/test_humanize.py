@@ -5,9 +5,23 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headwater.cli import humanize
-from headwater.model import SkipReason
+from headwater.model import Completeness, SkipReason, TextFrom
+from tests.factories import a_post
 
 NOW = datetime(2026, 2, 16, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("completeness", "text_from", "shown"),
+    [
+        (Completeness.UNKNOWN, TextFrom.FEED, "from the feed; unknown whether complete"),
+        (Completeness.FULL, TextFrom.PAGE, "full, from the page"),
+        (None, None, None),
+    ],
+)
+def test_t3_whether_a_text_is_complete_is_said_only_if_it_is_known(completeness, text_from, shown):
+    post = a_post(completeness=completeness, text_from=text_from)
+    assert humanize.text_state(post) == shown
 
 
 @pytest.mark.parametrize(

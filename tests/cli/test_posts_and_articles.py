@@ -24,6 +24,7 @@ def test_t1_one_post_is_shown_with_its_text(cli, source):
     shown = cli("post", post["id"][-12:]).out
     assert shown.startswith(f"# {post['title']}\n\n- Link: <{post['url']}>\n- Source: <")
     assert shown.endswith(f"\n\n{post['markdown']}\n")
+    assert "\n- Text: excerpt, from the feed\n" in shown
     assert "there is no post" in cli.fails("post", "nothing", code=2)
 
 
@@ -104,6 +105,20 @@ def test_e1_marked_articles_are_listed_by_batch_and_undone(cli, source):
     assert "there is no batch 'episode 1'" in cli.fails("unprocess", "--batch", "episode 1", code=2)
     assert "give either" in cli.fails("unprocess", code=2)
     assert newest_actions(cli, 2) == ["articles.unprocess", "articles.unprocess"]
+
+
+def test_e1_e4_articles_are_shown_with_source_score_and_batch(cli, source):
+    cli("aggregate")
+    first, second, *_ = (article["id"] for article in cli.json("articles", "--json"))
+    heading = cli("articles").out.splitlines()[0].split("\t")
+    assert heading[-1] == "source"
+    cli("annotate", first, "--score", 8.5)
+    cli("articles", "--mark", second, "--batch", "episode 1")
+    shown = cli("articles")
+    assert shown.out.splitlines()[0].split("\t") == [*heading, "score", "batch"]
+    url = cli.json("show", source, "--json")["url"]
+    cells = {row[0]: row[-3:] for row in shown.rows}
+    assert (cells[first], cells[second]) == ([url, "8.5", ""], [url, "", "episode 1"])
 
 
 def test_e2_an_article_is_deleted_and_its_post_freed_or_dropped(cli, source):

@@ -68,9 +68,9 @@ class BrowserMaker:
         for item in await self._page.locator(".content > li").all():
             id_ = await item.get_by_role("checkbox").input_value()
             title = await item.get_by_role("heading").inner_text()
-            stars = item.get_by_role("img", name="score")
-            label = await stars.get_attribute("aria-label") if await stars.count() else None
-            score = None if label is None else float(label.removeprefix("score "))
+            shown = item.get_by_role("img", name="Score")
+            label = await shown.get_attribute("aria-label") if await shown.count() else None
+            score = None if label is None else float(label.removeprefix("Score "))
             if min_score is None or (score is not None and score >= min_score):
                 material.append(Material(id_, title, score))
         return material

@@ -55,14 +55,34 @@ async def test_e1_the_undo_bar_leaves_marks_of_others_alone(pages: Visited):
     assert re.findall(r'type="hidden" name="marked" value="([^"]+)"', html) == ids[1:]
 
 
-async def test_e4_a_score_is_shown_as_stars(pages: Visited):
-    await posts_of(pages, await source_of(pages), "a", "b")
-    (first, _) = await articles_of(pages)
-    url = f"/api/users/default/podcasts/default/articles/{first}"
-    await pages.patch(url, {"score": 0.6})
+async def test_e4_a_score_is_shown_as_a_number(pages: Visited):
+    await posts_of(pages, await source_of(pages), "a", "b", "c")
+    scores = 8.5, 11, None
+    for id_, score in zip(await articles_of(pages), scores, strict=True):
+        await pages.patch(f"/api/users/default/podcasts/default/articles/{id_}", {"score": score})
     html = await pages.text(ARTICLES)
-    assert re.findall(r'aria-label="score ([0-9.]+)"', html) == ["0.6"]
-    assert "★★★☆☆" in html
+    assert set(re.findall(r'aria-label="Score ([^"]+)"', html)) == {"8.5", "11"}
+    assert set(re.findall(r">★ ([^<]+)<", html)) == {"8.5", "11"}
+
+
+async def test_e4_articles_can_be_limited_by_score(pages_by_each: Visited):
+    pages = pages_by_each
+    await posts_of(pages, await source_of(pages), "low", "high", "none")
+    api = "/api/users/default/podcasts/default/articles"
+    await articles_of(pages)
+    for article in (await pages.get(api)).json["items"]:
+        score = {"low": 2, "high": 8.5}.get(article["body"])
+        await pages.patch(f"{api}/{article['id']}", {"score": score})
+
+    async def shown(query: str) -> list[str]:
+        return re.findall(r"★ ([^<]+)<", await pages.text(f"{ARTICLES}?{query}"))
+
+    assert sorted(await shown("")) == ["2", "8.5"]
+    assert await shown("score=8.5") == ["8.5"]
+    html = await pages.text(f"{ARTICLES}?score=9")
+    assert "No articles match" in html
+    assert 'name="score" step="any" value="9"' in html
+    assert "show=processed&amp;score=9" in html
 
 
 async def test_e1_a_batch_is_named_listed_and_undone(pages_by_each: Visited):

@@ -47,7 +47,9 @@ async def test_polling_is_paused_and_resumed_with_a_button(pages: Visited, brows
     await source_of(pages, last_polled=pages.app.clock.now())
     await browser_page.goto("/")
     await browser_page.get_by_role("button", name="Pause checking").click()
-    await expect(browser_page.get_by_text("Checking is paused. Manual checks")).to_be_visible()
+    await expect(
+        browser_page.get_by_text("Checking is paused: only manual checks run.")
+    ).to_be_visible()
     assert pages.service.paused
     await browser_page.get_by_role("button", name="Resume checking").click()
     await expect(browser_page.get_by_text("Checking continues")).to_be_visible()

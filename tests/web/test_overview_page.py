@@ -74,7 +74,9 @@ async def test_sources_are_counted_by_health_and_each_number_links_to_its_list(
     seen = tiles(html)
     assert [seen[word] for word in ("fine", "failing", "new", "disabled")] == ["1"] * 4
     assert 'href="/podcasts/default/sources?health=failing"' in html
-    assert "1 of 4 sources is failing." in part(html, "summary")
+    linked = 'href="/podcasts/default/sources?health=failing">1 of 4 sources is failing</a>.'
+    assert linked in html
+    assert html.index("Sources that fail now") < html.index("Checks per minute")
     assert (seen["due now"], seen["overdue"]) == ("0", "0")
 
 
@@ -269,11 +271,11 @@ async def test_g2_an_administrator_pauses_and_resumes_polling(pages: Visited):
     await source_of(pages, last_polled=pages.app.clock.now())
     assert "Pause checking" in await pages.text("/")
     answer = await pages.send("/scheduler", {"switch": "pause"})
-    assert (answer.status, answer.headers["Location"]) == (303, "/?done=scheduler-pause")
+    assert (answer.status, answer.headers["Location"]) == (303, "/")
     assert pages.service.paused
-    html = await pages.text("/?done=scheduler-pause")
+    html = await pages.text("/")
     assert "Resume checking" in html
-    assert "Checking is paused. Manual checks still run." in html
+    assert html.count("Checking is paused") == 1
     await pages.send("/scheduler", {"switch": "resume"})
     assert not pages.service.paused
 
@@ -345,6 +347,10 @@ async def test_y2_open_incidents_come_first_with_what_to_do(pages: Visited):
     assert "Headwater has given up on “Rivers”" in shown
     assert "What to do:" in shown
     assert f'href="/podcasts/default/sources/{source.id}"' in html
+    assert "Get a message about problems" in shown
+    channels = {"channels": [{"kind": "ntfy", "url": "http://127.0.0.1:1/rivers"}]}
+    assert (await pages.put("/api/users/default/notices", channels)).status == 200
+    assert "Get a message about problems" not in await pages.text("/")
     await pages.app.store.sources.remove(source.id)
     await source_of(pages)
     await pages.service.incident_watch.check()
@@ -384,8 +390,24 @@ async def test_y2_the_newest_posts_and_the_pace_of_sources_are_shown(pages: Visi
 
 async def test_g2_while_paused_the_overview_promises_no_check(pages: Visited):
     await source_of(pages, last_polled=pages.app.clock.now(), consecutive_failures=1)
-    assert "is failing. Headwater keeps trying." in await pages.text("/")
+    text = part(await pages.text("/"), "summary")
+    assert "is failing . Headwater keeps trying." in text
     await pages.service.pause(paused=True)
-    text = await pages.text("/")
-    assert "is failing." in text
+    text = part(await pages.text("/"), "summary")
+    assert "is failing ." in text
     assert "keeps trying" not in text
+
+
+@pytest.mark.parametrize("also_disabled", [False, True])
+async def test_g2_while_paused_the_overview_does_not_say_that_all_is_fine(
+    pages: Visited, also_disabled: bool
+):
+    now = pages.app.clock.now()
+    await source_of(pages, last_success_at=now, last_polled=now)
+    if also_disabled:
+        await source_of(pages, enabled=False)
+    await pages.service.pause(paused=True)
+    html = await pages.text("/")
+    assert 'class="summary quiet"' in html
+    assert "No source is failing" in part(html, "summary")
+    assert "overdue" not in part(html, "summary")

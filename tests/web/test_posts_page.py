@@ -4,6 +4,8 @@ import re
 from html import unescape
 from typing import Any
 
+import pytest
+
 from headwater.engine.followers import STORIES, handle_batch
 from headwater.model import Post, Source
 from tests.api.stored_data import articles_of, posts_of, source_of
@@ -97,13 +99,32 @@ async def test_i2_a_search_finds_a_story_by_each_of_its_posts(pages_by_each: Vis
     assert await shown("q=source:paper&order=rank") == ["Second paper"]
 
 
-async def test_t1_a_heading_that_repeats_the_title_is_shown_once(pages: Visited):
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("# High flood_s\n\nIt rose.", "It rose."),
+        ("## [High **flood\\_s**](https://river.invalid/a_1)\n\nIt rose.", "It rose."),
+        ("High flood\\_s!\n\nIt rose.", "It rose."),
+        ("# Other\n\nIt rose.", "Other It rose."),
+        ("High flood\\_s\nIt rose.", "High flood_s It rose."),
+        ("High flood\\_s", "High flood_s"),
+    ],
+)
+async def test_t1_a_beginning_that_repeats_the_title_is_left_out(
+    pages: Visited, markdown: str, shown: str
+):
     source = await source_of(pages)
-    await posts_of(pages, source, "Flood It rose.", title="Flood", markdown="# Flood\n\nIt rose.")
-    await posts_of(pages, source, "Other It fell.", title="Ebb", markdown="# Other\n\nIt fell.")
-    for post in await newest_posts(pages.app.store, limit=2):
-        text = words(await pages.text(f"{POSTS}/{post.id}")).partition("original page")[2]
-        assert text.startswith("It rose." if post.title == "Flood" else "Other It fell.")
+    [post] = await posts_of(pages, source, "It rose.", title="High flood_s", markdown=markdown)
+    text = words(await pages.text(f"{POSTS}/{post.id}")).partition("original page ")[2]
+    assert text.startswith(f"{shown} Headwater")  # the footer
+
+
+async def test_the_categories_of_a_post_are_shown(pages: Visited):
+    [post] = await posts_of(
+        pages, await source_of(pages), "It rose.", categories=("Rivers", "<b>Floods")
+    )
+    html = await pages.text(f"{POSTS}/{post.id}")
+    assert "Categories: Rivers, &lt;b&gt;Floods" in html
 
 
 async def test_without_posts_the_page_explains_where_they_come_from(pages: Visited):

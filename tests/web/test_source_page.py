@@ -52,6 +52,25 @@ async def test_a_new_source_explains_what_will_happen(pages: Visited):
     assert "decided within a minute" in text
 
 
+async def test_an_overdue_source_says_what_it_waits_for(pages: Visited):
+    gated = GatedHost()
+    async with web_of(host=gated) as web:
+        long_ago = pages.app.clock.now() - timedelta(hours=1)
+        source = await source_of(
+            pages, url=web.url("host", "/late"), last_polled=long_ago, last_success_at=long_ago
+        )
+        text = words(await pages.text(page_of(source.id)))
+        assert "overdue: its check starts within a minute" in text
+        assert "other checks of its site" not in text
+        other = await watch(pages, web.url("host", "/other"))
+        poll = asyncio.create_task(pages.post(f"{other}/poll"))
+        await gated.asked.wait()
+        text = words(await pages.text(page_of(source.id)))
+        assert "overdue: waits for other checks of its site" in text
+        gated.open.set()
+        await poll
+
+
 async def test_a_failing_source_shows_the_failure_and_the_next_step(pages: Visited):
     async with web_of(host=lambda _: Reply(503)) as web:
         source = await watch(pages, web.url("host"))

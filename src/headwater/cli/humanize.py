@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 
 from headwater.cli.columns import Styled
 from headwater.cli.output import on_terminal
-from headwater.model import Health, OutcomeKind, SkipReason, Source
+from headwater.model import Completeness, Health, OutcomeKind, Post, SkipReason, Source, TextFrom
 from headwater.rules.explanation import span as span
 
 _SOON_SECONDS = 2
+_TEXT_SOURCES = {TextFrom.FEED: "feed", TextFrom.PAGE: "page", TextFrom.X: "post on X"}
 
 HEALTH_STYLE = {
     Health.OK: "green",
@@ -58,6 +59,16 @@ def moment(at: datetime | None, now: datetime) -> str:
 def source_name(source: Source) -> str:
     """Return the label of a source, else its title, else its URL (T5); in a pipe always the URL."""
     return (source.label or source.title or source.url) if on_terminal() else source.url
+
+
+def text_state(post: Post) -> str | None:
+    """Return whether the text of a post is complete, and where it is from (T3)."""
+    if post.completeness is None or post.text_from is None:
+        return None
+    origin = f"from the {_TEXT_SOURCES[post.text_from]}"
+    if post.completeness is Completeness.UNKNOWN:
+        return f"{origin}; unknown whether complete"
+    return f"{post.completeness.value}, {origin}"
 
 
 def styled_health(health: Health) -> Styled:

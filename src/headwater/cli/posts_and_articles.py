@@ -1,8 +1,9 @@
 """The posts, articles and aggregate commands."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from headwater.cli.columns import Column, Styled, number, wide
 from headwater.cli.moments import moment_of
 from headwater.engine.article_upkeep import plan_aggregation
 from headwater.errors import NotFound, UsageError
-from headwater.model import AlsoFrom, Article, Podcast, Post, Source, TextFrom
+from headwater.model import AlsoFrom, Article, Podcast, Post, Source
 from headwater.operations.articles import aggregate as create_articles
 from headwater.operations.articles import mark_processed
 from headwater.operations.podcast_views import expiring_soon
@@ -32,7 +33,6 @@ from headwater.store.content_filter import ContentFilter, Filtered
 commands = typer.Typer()
 _PAGE = 500
 _ID_LENGTH = 36
-_TEXT_SOURCES = {TextFrom.FEED: "feed", TextFrom.PAGE: "page", TextFrom.X: "post on X"}
 _DIFF_MARKS = {
     DiffOp.SAME: (" ", "dim"),
     DiffOp.ADDED: ("+", "green"),
@@ -132,7 +132,7 @@ def post(
         "Source": None if source is None else humanize.source_name(source),
         "Published": humanize.moment(shown.published_at, call.now),
         "Author": shown.author,
-        "Text": _text_state(shown),
+        "Text": humanize.text_state(shown),
         "Page not used": shown.full_text_error,
         "Also from": "\n".join(_also_from(each, call.now) for each in shown.also_from) or None,
         "Expires": _moment_or_none(post_expires_at(shown, age), call.now),
@@ -177,20 +177,21 @@ def articles(
         output.show_json({"marked": changed}) if json else output.say(f"Marked {changed:,}")
         return
 
-    async def newest(app: App, podcast: Podcast) -> tuple[Sequence[Article], timedelta]:
+    async def newest(app: App, podcast: Podcast) -> ListedArticles:
         chosen = await filter_of(app, source, since, until, call.now)
         chosen = replace(chosen, processed=processed, min_score=min_score, batch=batch)
         if expiring:
             chosen = replace(chosen, expiring=expiring_soon(podcast, call.now, app.policy))
         page = app.store.articles.page
         found = await page(podcast.id, chosen=chosen, limit=limit, max_characters=inf)
-        return found.items, age_of(app, podcast)
+        return await listed_articles(app, podcast, found.items)
 
-    found, age = call.do_in_podcast(newest)
-    columns, empty = article_columns(call.now, age), "No articles. Try: headwater aggregate"
+    found = call.do_in_podcast(newest)
+    columns, empty = article_columns(call.now, found), "No articles. Try: headwater aggregate"
     if batch is not None:
         empty = "No articles of this batch. Try: headwater batches"
-    output.show_items(columns, found, schema="ArticleOut", json=json, empty=empty, context=[age])
+    show = partial(output.show_items, schema="ArticleOut", json=json, empty=empty)
+    show(columns, found.articles, context=[found.age])
 
 
 @commands.command(epilog="Example: headwater aggregate --podcast default")
@@ -203,22 +204,24 @@ def aggregate(
 ) -> None:
     """Create articles from posts that are in no article."""
 
-    async def create(app: App, podcast: Podcast) -> tuple[Plan, timedelta]:
-        now, age = app.clock.now(), age_of(app, podcast)
+    async def create(app: App, podcast: Podcast) -> tuple[Plan, ListedArticles]:
+        now = app.clock.now()
         if dry_run:
-            return await plan_aggregation(app.store, podcast, now, app.policy), age
+            plan = await plan_aggregation(app.store, podcast, now, app.policy)
+            return plan, await listed_articles(app, podcast, plan.articles)
         made = await create_articles(app.store, podcast, now, app.policy)
         new = [a async for a in app.store.articles.each(podcast.id, made.created)]
-        return Plan(len(made.created), made.linked_posts, tuple(new)), age
+        plan = Plan(len(made.created), made.linked_posts, tuple(new))
+        return plan, await listed_articles(app, podcast, new)
 
     call = invocation(ctx)
-    made, age = call.do_in_podcast(create)
+    made, found = call.do_in_podcast(create)
     if json:
         numbers = made.created, made.linked_posts
-        output.show_json(output.schema_json("AggregationOut", *numbers, made.articles, age))
+        output.show_json(output.schema_json("AggregationOut", *numbers, made.articles, found.age))
         return
     if made.articles:
-        output.show_table(article_columns(call.now, age), made.articles)
+        output.show_table(article_columns(call.now, found), made.articles)
     if output.on_terminal() or not made.created:
         created = humanize.counted(made.created, "article")
         linked = humanize.counted(made.linked_posts, "post")
@@ -265,12 +268,35 @@ def _moment_or_none(at: datetime | None, now: datetime) -> str | None:
     return None if at is None else humanize.moment(at, now)
 
 
-def article_columns(now: datetime, age: timedelta) -> tuple[Column[Article], ...]:
-    """The columns of a table of articles."""
+@dataclass(frozen=True, slots=True)
+class ListedArticles:
+    """Articles of a table, with what its columns need."""
+
+    articles: Sequence[Article]
+    sources: Mapping[str, Source]
+    age: timedelta  # the limit of the podcast
+
+
+async def listed_articles(
+    app: App, podcast: Podcast, articles: Sequence[Article]
+) -> ListedArticles:
+    """The articles with their sources."""
+    sources = await app.store.sources.known(article.source_id for article in articles)
+    return ListedArticles(articles, sources, age_of(app, podcast))
+
+
+def article_columns(now: datetime, found: ListedArticles) -> tuple[Column[Article], ...]:
+    """The columns of a table of articles; those for scores and batches only if there are any."""
 
     def expires(article: Article) -> str:
-        return _moment_or_none(article_expires_at(article, age), now) or "–"
+        return _moment_or_none(article_expires_at(article, found.age), now) or "–"
 
+    def source_name(article: Article) -> str:
+        source = found.sources.get(article.source_id)
+        return "" if source is None else humanize.source_name(source)
+
+    has_scores = any(article.score is not None for article in found.articles)
+    has_batches = any(article.batch for article in found.articles)
     return (
         Column("ID", lambda article: _shown_id(article.id)),
         Column("Published", lambda a: humanize.moment(a.published_at, now), optional=2),
@@ -281,19 +307,24 @@ def article_columns(now: datetime, age: timedelta) -> tuple[Column[Article], ...
         Column(
             "Follows", lambda a: f"…{a.follow_up_of[-12:]}" if a.follow_up_of else "", optional=4
         ),
+        wide("Source", source_name, optional=3),
+        *([number("Score", _score, optional=1)] if has_scores else ()),
+        *([Column("Batch", _batch, optional=2)] if has_batches else ()),
     )
+
+
+def _batch(article: Article) -> str:
+    return article.batch or ""
+
+
+def _score(article: Article) -> str:
+    return "" if article.score is None else f"{article.score:.6g}"
 
 
 def _shown_id(id_: str) -> str:
     """Return an id that commands accept: its end on a narrow terminal, complete elsewhere."""
     narrow = output.on_terminal() and output.width() < _NARROW
     return f"…{id_[-12:]}" if narrow else id_
-
-
-def _text_state(post: Post) -> str | None:
-    if post.completeness is None or post.text_from is None:
-        return None
-    return f"{post.completeness.value}, from the {_TEXT_SOURCES[post.text_from]}"
 
 
 def _also_from(other: AlsoFrom, now: datetime) -> str:

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from math import inf
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +16,7 @@ from headwater.cli.cli_context import invocation
 from headwater.cli.columns import Column, wide
 from headwater.cli.posts_and_articles import (
     Limit,
+    ListedArticles,
     MinScore,
     OfSource,
     OnlyHidden,
@@ -24,10 +26,11 @@ from headwater.cli.posts_and_articles import (
     age_of,
     article_columns,
     filter_of,
+    listed_articles,
     post_columns,
 )
 from headwater.content import SavedSearch
-from headwater.model import Article, Podcast, Post
+from headwater.model import Podcast, Post
 from headwater.operations.search import remove_search, save_search, search_request
 from headwater.query.ranking import SearchOrder
 from headwater.store.content_filter import Filtered
@@ -37,6 +40,7 @@ _searches = typer.Typer(
     epilog='Example: headwater searches add rates "interest rates"', invoke_without_command=True
 )
 commands.add_typer(_searches, name="searches")
+_NOTHING = "Nothing matches."
 Name = Annotated[str, typer.Argument(help="The name of the search.")]
 
 
@@ -69,7 +73,7 @@ def search(
 
     async def found(
         app: App, podcast: Podcast
-    ) -> tuple[Sequence[Post] | Sequence[Article], timedelta]:
+    ) -> ListedArticles | tuple[Sequence[Post], timedelta]:
         await _complete_index(app)
         chosen = await filter_of(app, source, since, until, now)
         chosen = replace(chosen, processed=processed, min_score=min_score, story_once=stories)
@@ -78,13 +82,18 @@ def search(
         by_rank = order is SearchOrder.RANK
         request = search_request(podcast, query, chosen, now=now, limit=limit, by_rank=by_rank)
         request = replace(request, max_characters=inf)
-        find = app.store.search.articles if articles else app.store.search.posts
-        return (await find(request)).items, age_of(app, podcast)
+        if articles:
+            results = await app.store.search.articles(request)
+            return await listed_articles(app, podcast, results.items)
+        return (await app.store.search.posts(request)).items, age_of(app, podcast)
 
-    items, age = call.do_in_podcast(found)
-    columns: Any = article_columns(now, age) if articles else post_columns(now, filtered=filtered)
-    schema, empty = "ArticleOut" if articles else "PostOut", "Nothing matches."
-    output.show_items(columns, items, schema=schema, json=json, empty=empty, context=[age])
+    shown, show = call.do_in_podcast(found), partial(output.show_items, json=json, empty=_NOTHING)
+    if isinstance(shown, ListedArticles):
+        columns = article_columns(now, shown)
+        show(columns, shown.articles, schema="ArticleOut", context=[shown.age])
+        return
+    posts, age = shown
+    show(post_columns(now, filtered=filtered), posts, schema="PostOut", context=[age])
 
 
 async def _complete_index(app: App) -> None:

@@ -26,7 +26,7 @@ from headwater.store.article_processing import ProcessedBatch
 from headwater.store.content_filter import ContentFilter
 from headwater.store.keyset_pages import KeysetPage
 from headwater.web.forms import fields_of, one
-from headwater.web.posts_page import PAGE, podcast_url, quoted, rendered_texts
+from headwater.web.posts_page import PAGE, number_in, podcast_url, quoted, rendered_texts
 from headwater.web.rendering import DashboardPage, PodcastPage, done
 
 # the `processed` filter, by the `show` parameter
@@ -64,6 +64,7 @@ class ArticleQuery:
     shown: str
     q: str  # empty: no search
     batch: str  # empty: of any batch, or of none
+    score: str  # at least this one; empty: any, or none
 
     @classmethod
     def in_url(cls, request: Request) -> "ArticleQuery":
@@ -74,12 +75,13 @@ class ArticleQuery:
             shown if shown in _SHOWN else "unprocessed",
             given.get("q", "").strip(),
             given.get("batch", ""),
+            given.get("score", ""),
         )
 
     @property
     def kept(self) -> dict[str, str]:
         """The parameters of a link to the same list."""
-        more = {"q": self.q, "batch": self.batch}
+        more = {"q": self.q, "batch": self.batch, "score": self.score}
         return {"show": self.shown} | {name: value for name, value in more.items() if value}
 
 
@@ -176,6 +178,7 @@ async def _articles(page: DashboardPage, error: str = "") -> Response:
         undo=None if error else UndoBar.in_url(page.request),
         shown=query.shown,
         batch=query.batch,
+        score=query.score,
         is_one=only is not None,
         max_posts=_MAX_POSTS,
         q=query.q,
@@ -193,7 +196,9 @@ async def _listed(page: DashboardPage, query: ArticleQuery, cursor: str | None) 
     now, policy = page.app.clock.now(), page.app.policy
     soon = expiring_soon(page.podcast, now, policy) if query.shown == "expiring" else None
     processed, batch = _SHOWN[query.shown], query.batch or None
-    chosen = ContentFilter(processed=processed, expiring=soon, batch=batch)
+    chosen = ContentFilter(
+        processed=processed, expiring=soon, batch=batch, min_score=number_in(query.score)
+    )
     if query.q:
         behind = place_in(cursor)
         request = search_request(page.podcast, query.q, chosen, now=now, limit=PAGE, behind=behind)

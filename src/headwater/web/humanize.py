@@ -40,7 +40,6 @@ _TOPS = (10, 12, 16, 20, 30, 40, 50, 60, 80, 100)
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 _CODE = re.compile("`([^`]+)`")
 _TIME = Markup('<time datetime="{0}" data-clock>{0}</time>')
-_STARS = 5
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -137,11 +136,9 @@ def text_of(post: Post, source: Source | None) -> str:
     return (post.page_text or post.body) if is_read else post.body
 
 
-def stars(score: float) -> str:
-    """Return a score as five stars; scales of 1, 5, 10 and 100 are common."""
-    top = next((top for top in (1, 5, 10) if score <= top), 100)
-    full = round(min(max(score / top, 0), 1) * _STARS)
-    return "★" * full + "☆" * (_STARS - full)
+def score_text(score: float) -> str:
+    """Return a score: `8.5`, `11`; its scale is known to its maker only (E4)."""
+    return f"{score:.6g}"
 
 
 def round_top(highest: int) -> int:

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
+from markupsafe import Markup
 
 from headwater.api.middleware.authentication import caller_of, need_admin
 from headwater.app import App
@@ -17,10 +18,11 @@ from headwater.operations.incidents import open_incidents, with_sources
 from headwater.operations.overview import FailureGroup, Overview, OverviewReader
 from headwater.operations.service_status import scheduler_view, switch_scheduler
 from headwater.operations.source_views import suggested_sources
+from headwater.operations.users_and_podcasts import DEFAULT
 from headwater.rules.activity import pace_text, posts_by_day
 from headwater.rules.incidents import Severity
 from headwater.web.forms import fields_of, one
-from headwater.web.humanize import count
+from headwater.web.humanize import count, counted
 from headwater.web.rendering import AnyPage, DashboardPage, done
 
 _PODCASTS_SHOWN = 12
@@ -30,6 +32,7 @@ _SOURCES_SHOWN = 5
 _DAYS_SHOWN = 30
 _ADDRESSES = (SuggestionKind.MOVE, SuggestionKind.FEED)
 _TILES = (Health.OK, Health.FAILING, Health.NEW, Health.DISABLED)
+_FAILING = Markup('<a id="to-failing" href="{}">{}</a>')
 _SWITCH = {"pause": True, "resume": False}
 
 
@@ -51,7 +54,7 @@ def overview_routes(app: App, service: Service) -> APIRouter:
         shown = dict(_shown(overview, context.podcasts, span, paused=service.paused))
         content = await _content(page, owner)
         if "headline" in content and shown["tone"] == "warn":
-            content["headline"] += f" {shown['headline']}"
+            content["headline"] += Markup(" ") + shown["headline"]
         shown |= content
         # the scheduler's numbers include the polls of all users
         scheduler = scheduler_view(service) if context.is_admin else None
@@ -64,7 +67,9 @@ def overview_routes(app: App, service: Service) -> APIRouter:
         if wanted not in _SWITCH:
             raise UsageError("the action is either pause or resume", field="switch")
         await switch_scheduler(service, paused=_SWITCH[wanted])
-        return done("/", f"scheduler-{wanted}")
+        if _SWITCH[wanted]:  # a banner says so as long as it is paused
+            return RedirectResponse("/", status_code=303)
+        return done("/", "scheduler-resume")
 
     return routes
 
@@ -84,7 +89,9 @@ async def _content(page: DashboardPage, owner: str | None) -> dict[str, Any]:
         }
         for one in await store.headlines.quietest(owner, limit=_SOURCES_SHOWN)
     ]
+    user = page.context.user
     content = {
+        "has_channel": bool(await store.channels.listed(DEFAULT if user is None else user.id)),
         "incidents": await with_sources(store, incidents[:_INCIDENTS_SHOWN]),
         "incident_count": len(incidents),
         "headlines": await store.headlines.newest(podcasts, limit=_POSTS_SHOWN),
@@ -99,7 +106,8 @@ async def _content(page: DashboardPage, owner: str | None) -> dict[str, Any]:
     if not incidents:
         return content
     number = len(incidents)
-    headline = f"{count(number)} problem{'s need' if number > 1 else ' needs'} your attention."
+    need = "s need" if number > 1 else " needs"
+    headline = Markup("{} problem{} your attention.").format(count(number), need)
     is_bad = any(one.severity is Severity.ERROR for one in incidents)
     return content | {"tone": "bad" if is_bad else "warn", "headline": headline}
 
@@ -109,7 +117,7 @@ def _shown(
 ) -> Mapping[str, Any]:
     """Return the variables of the template."""
     only_podcast = podcasts[0] if len(podcasts) == 1 else None
-    tone, headline = _headline(overview, paused=paused)
+    tone, headline = _headline(overview, only_podcast, paused=paused)
     none = dict.fromkeys(Health, 0)
     rows = [(podcast, overview.by_podcast.get(podcast.id, none)) for podcast in podcasts]
     rows.sort(key=lambda row: (-row[1][Health.FAILING], -sum(row[1].values())))
@@ -129,7 +137,9 @@ def _shown(
     }
 
 
-def _headline(overview: Overview, *, paused: bool) -> tuple[str, str]:
+def _headline(
+    overview: Overview, only_podcast: Podcast | None, *, paused: bool
+) -> tuple[str, str | Markup]:
     """Return the worst finding and its tone; a banner reports the state of the machine."""
     health, backlog = overview.by_health, overview.backlog
     if health is None or backlog is None:
@@ -138,24 +148,33 @@ def _headline(overview: Overview, *, paused: bool) -> tuple[str, str]:
     sources = sum(health.values())
     parts = []
     if failing:
-        of_all = f"of {count(sources)} source{'s' if sources != 1 else ''}"
-        parts.append(f"{count(failing)} {of_all} {_is(failing)} failing")
+        text = f"{count(failing)} of {counted(sources, 'source')} {_is(failing)} failing"
+        parts.append(_FAILING.format(_failing_url(only_podcast), text))
     if late:
-        parts.append(f"{count(late)} {_is(late)} overdue")
+        parts.append(Markup.escape(f"{count(late)} {_is(late)} overdue"))
     if parts:
         # while paused, a banner says so, and nothing is tried
         patience = " Headwater keeps trying." if failing and not paused else ""
-        return "warn", f"{' and '.join(parts)}.{patience}"
+        return "warn", Markup(" and ").join(parts) + f".{patience}"
     if health[Health.OK] == 0 and health[Health.NEW] == 0:
         return "quiet", "Every source is disabled, so nothing is checked."
     if health[Health.OK] == 0:
         reason = "" if paused else ": first checks are spread over an interval"
         return "quiet", f"No check has succeeded yet{reason}."
-    disabled = health[Health.DISABLED]
+    disabled, on_time = health[Health.DISABLED], "" if paused else ", and none is overdue"
     if disabled:
         rest = f"{count(disabled)} {_is(disabled)} disabled"
-        return "good", f"No source is failing, and none is overdue; {rest}."
+        return "quiet" if paused else "good", f"No source is failing{on_time}; {rest}."
+    if paused:
+        return "quiet", "No source is failing."
     return "good", "Everything is fine: no source is failing, and none is overdue."
+
+
+def _failing_url(only_podcast: Podcast | None) -> str:
+    """Return the URL of the failing sources; several podcasts have a table on the page."""
+    if only_podcast is None:
+        return "#podcasts"
+    return f"/podcasts/{quote(only_podcast.id, safe='')}/sources?health={Health.FAILING.value}"
 
 
 def _is(number: int) -> str:

@@ -1,6 +1,7 @@
 """The posts pages of a podcast, and what the articles page shares with them."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, time
@@ -31,6 +32,7 @@ from headwater.web.rendering import DashboardPage, PodcastPage, done
 PAGE = 25
 _MAX_RENDERED = 300_000  # characters of Markdown on one page; further texts are shown as they are
 _MAX_CHOICES = 200  # sources in the menu of the filter
+_LINK_TARGET = re.compile(r"\]\([^()\s]*+\)")
 _HEADING_LEVEL = 3  # below the title of a post
 _FILTERED = {"only": Filtered.ONLY, "any": Filtered.ANY}  # by the `filtered` parameter
 _PROCESSED = {"false": False, "true": True}  # by the `processed` parameter
@@ -78,7 +80,7 @@ class PostQuery:
             since=_start_of(self.since),
             until=_start_of(self.until),
             processed=_PROCESSED.get(self.processed),
-            min_score=_number_in(self.score),
+            min_score=number_in(self.score),
             story_once=page.podcast.stories and not self.filtered,
             filtered=_FILTERED.get(self.filtered, Filtered.NO),
         )
@@ -242,10 +244,16 @@ async def rendered_texts(things: Sequence[Post | Article]) -> dict[str, Markup]:
 
 
 def _without_title(markdown: str, title: str) -> str:
-    """The text without a first heading that only repeats the title above it."""
+    """The text without a first heading or paragraph that only repeats the title above it."""
     first, _, rest = markdown.partition("\n")
-    is_title = first.startswith("#") and first.lstrip("#").strip() == title
+    is_alone = first.startswith("#") or rest.startswith("\n")
+    is_title = is_alone and _letters(_LINK_TARGET.sub("]", first)) == _letters(title) != ""
     return rest if is_title and rest.strip() else markdown
+
+
+def _letters(text: str) -> str:
+    """The letters and digits of a text, by which it is the same with any marks and quotes."""
+    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _start_of(day: str) -> datetime | None:
@@ -256,8 +264,8 @@ def _start_of(day: str) -> datetime | None:
         return None
 
 
-def _number_in(text: str) -> float | None:
-    """A number; None if the parameter is missing or invalid."""
+def number_in(text: str) -> float | None:
+    """Return a number; None if the parameter is missing or invalid."""
     try:
         number = float(text)
     except ValueError:

@@ -30,7 +30,7 @@ _THEME = "headwater-theme"  # a cookie; live.js sets it
 _FILTERS = (
     "utc", "count", "counted", "minutes", "shown_url", "masked", "link", "seconds", "delay_origin",
     "with_moments", "duration", "excerpt", "name_of", "span", "new_posts", "poll_summary",
-    "round_top", "skips", "stars", "text_of", "with_code",
+    "round_top", "score_text", "skips", "text_of", "with_code",
 )  # fmt: skip
 
 
