@@ -254,6 +254,18 @@ def test_an_ambiguous_prefix_is_refused(cli):
     assert "give the whole id" in cli.fails("show", first, code=2)
 
 
+def test_a_source_is_found_by_its_label(cli, source):
+    cli("edit", source, "--label", "River news")
+    assert cli.json("show", "River news", "--json")["id"] == source
+    assert "there is no source 'River'" in cli.fails("show", "River", code=2)
+    cli("edit", source, "--label", source[:4])  # also the beginning of its id
+    assert cli.json("show", source[:4], "--json")["id"] == source
+    for path in "ab":
+        other = cli.json("add", f"https://example.org/{path}", "--type", "rss", "--json")["id"]
+        cli("edit", other, "--label", source[:4])
+    assert "matches 3 sources; give the whole id" in cli.fails("show", source[:4], code=2)
+
+
 def suggest(cli, source, *ids):
     """Store suggestions to ignore lines, as polls of a page do."""
     with closing(sqlite3.connect(cli.folder / "data" / "headwater.db")) as database:

@@ -1,6 +1,7 @@
 """Saving a source over real connections: added, polled, refused, and access."""
 
 import asyncio
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -101,6 +102,11 @@ async def test_j2_the_response_of_the_preview_is_that_of_the_first_poll(pages_by
     assert answer.headers["Location"].endswith(f"{source.id}?done=source-read")
     assert (source.first_poll_done, source.include_history) == (True, True)
     assert await pages.app.store.posts.count(source.id) == 2
+    (poll,) = await pages.app.store.polls.newest(source.id, limit=2)
+    ended_at = poll.started_at + timedelta(milliseconds=poll.duration_ms)
+    assert source.last_polled is not None
+    assert abs(source.last_polled - ended_at) <= timedelta(milliseconds=1)  # rounded
+    assert source.last_success_at == source.last_polled
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,15 @@ async def test_a_row_reports_label_url_type_host_interval_and_posts(pages: Visit
 
 async def test_v3_a_row_has_its_folder_which_finds_the_others_in_it(pages: Visited):
     source = await source_of(pages, folder="News/R&D")
-    await source_of(pages)
+    await source_of(pages, label="News/R&D weekly")
+    await source_of(pages, folder="News/R&D/old")
     html = await pages.text(LIST)
-    link = f"{LIST}?q=News/R%26D"
+    link = f"{LIST}?folder=News/R%26D"
     assert f'href="{link}" title="Folder">News/R&amp;D</a>' in html
-    assert shown(await pages.text(link)) == [source.id]
+    html = await pages.text(link)
+    assert shown(html) == [source.id]
+    assert "in the folder News/R&amp;D" in html
+    assert '<input type="hidden" name="folder" value="News/R&amp;D">' in html
 
 
 async def test_without_a_label_the_url_is_the_name(pages: Visited):

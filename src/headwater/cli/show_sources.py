@@ -37,7 +37,7 @@ from headwater.store.sources import SourceFilter
 commands = typer.Typer()
 _NARROW = 80  # columns
 _PAGE = 500
-Id = Annotated[str, typer.Argument(metavar="ID", help="Id, the beginning of one, or the URL.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id, the beginning of one, URL or label.")]
 # settings whose rows also say what follows from them
 _OWN_ROWS = ("type", "url", "label", "enabled", "poll_interval_minutes", "poll_delay_seconds")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from headwater.clock import Clock
@@ -133,7 +134,7 @@ class Additions:
             if subject.source.enabled:
                 now, started_at = self.clock.now(), visited.started_at
                 outcome = await decide(self.store, subject, answer, started_at, now, self.policy)
-                outcome = replace(outcome, duration_ms=visited.duration_ms)
+                outcome = _at_its_time(outcome, visited)
             added = Addition(
                 subject.source,
                 visited.recognised_as,
@@ -158,6 +159,13 @@ class Additions:
         )
         source = source if outcome is None else outcome.source
         return replace(added, source=source, duplicate_of=there, outcome=outcome)
+
+
+def _at_its_time(outcome: Outcome, visited: FirstVisit) -> Outcome:
+    """The outcome with the time of the visit, which may be that of a preview some minutes ago."""
+    ended_at = visited.started_at + timedelta(milliseconds=visited.duration_ms)
+    source = replace(outcome.source, last_polled=ended_at, last_success_at=ended_at)
+    return replace(outcome, source=source, duration_ms=visited.duration_ms)
 
 
 async def duplicate_of(store: Store, podcast_id: str, url: str, type_: SourceType) -> str | None:

@@ -29,6 +29,7 @@ CheckPoll = Callable[[Source], None]  # TooMany if a source may not be polled ma
 Pollable = Callable[[Sequence[str]], Sequence[str]]  # those that may be polled manually now
 
 _MOST_CANDIDATES = 3  # listed if several sources match
+_MOST_LABELLED = 10  # counted then
 _DELETED_PAGE = 100
 _ROWS_PER_DELETION = ROWS_PER_BATCH - 1  # a source with more rows is deleted alone
 _SOURCE_WEIGHT = 20  # cost of the source itself, with its indexes, in rows
@@ -207,8 +208,11 @@ async def remove_all_sources(store: Store, podcast_id: str) -> None:
 
 
 async def find_source(store: Store, wanted: str) -> Source:
-    """The source with this id, prefix of an id, or URL."""
+    """The source with this id, prefix of an id, URL, or label."""
     matches: Sequence[Source] = await store.sources.find_by_reference(wanted)
+    if wanted and not any(wanted in (source.id, source.url) for source in matches):
+        labelled = await store.sources.find(SourceFilter(label=wanted), limit=_MOST_LABELLED)
+        matches = list({source.id: source for source in (*matches, *labelled)}.values())
     if not matches:
         raise NotFound(f"there is no source {wanted!r}; `headwater list` shows all")
     if len(matches) > 1:

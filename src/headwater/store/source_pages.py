@@ -51,7 +51,15 @@ _HEALTH = {
 }
 NON_ASCII = range(0x80, 0x20000)  # contains every letter that has a lower case
 _MAX_SEARCHED_CAPITALS = 2
-_EQUAL = ("podcast_id", "type", "enabled", "host", "url")  # fields compared with columns
+_EQUAL = (
+    "podcast_id",
+    "type",
+    "enabled",
+    "host",
+    "url",
+    "label",
+    "folder",
+)  # fields compared with columns
 _SEARCHED_COLUMNS = ("s.url", "s.label", "s.title", "s.folder")
 
 
@@ -64,6 +72,8 @@ class SourceFilter:
     enabled: bool | None = None
     host: str | None = None
     url: str | None = None
+    label: str | None = None
+    folder: str | None = None
     text: str | None = None  # part of URL, label, title or folder
     health: Health | None = None
     user_id: str | None = None  # the owner of the podcast

@@ -29,7 +29,7 @@ ORDER_LABELS = {
     SourceOrder.POLLED: "last checked first",
     SourceOrder.FAILURES: "most failures first",
 }
-_FILTERS = ("q", "health", "type", "host")
+_FILTERS = ("q", "health", "type", "host", "folder")
 _MAX_LENGTH = 500
 
 
@@ -42,6 +42,7 @@ class ListQuery:
     health: str = ""
     type: str = ""
     host: str = ""
+    folder: str = ""
     sort: SourceOrder = SourceOrder.NEWEST
     cursor: str = ""
     has_errors: bool = False  # part of the query is invalid and was ignored
@@ -73,6 +74,7 @@ class ListQuery:
             "health": STATE_LABELS.get(self.health, ""),
             "type": TYPE_LABELS[SourceType(self.type)] if self.type else "",
             "host": f"on {self.host}" if self.host else "",
+            "folder": f"in the folder {self.folder}" if self.folder else "",
         }
         found = []
         for name in _FILTERS:
@@ -88,6 +90,7 @@ class ListQuery:
             type=SourceType(self.type) if self.type else None,
             enabled=True if self.health == ENABLED else None,
             host=_host(self.host) if self.host else None,
+            folder=self.folder or None,
             text=self.q or None,
             health=Health(self.health) if self.health not in ("", ENABLED) else None,
         )
