@@ -41,7 +41,7 @@ def test_f5_enabling_clears_the_failures_and_requests_a_poll():
     after = edit(before, enabled=True)
     assert after == replace(
         before,
-        **CLEAR,
+        **{**CLEAR, "in_storm": True},  # it has not succeeded since that storm (Y6)
         enabled=True,
         disabled_reason=None,
         requested_at=LATER,

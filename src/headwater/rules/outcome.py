@@ -46,7 +46,6 @@ _NO_FAILURES: dict[str, Any] = {
     "last_failure_type": None,
     "last_error": None,
     "failing_since": None,
-    "in_storm": False,  # Y6
 }
 
 
@@ -182,7 +181,7 @@ def edited(
     switched = before.enabled != after.enabled
     if moved:
         after = replace(after, **_NO_FAILURES, disabled_reason=None, disabled_at=None)
-        after = replace(after, host=host_of(after), hold=None, redirect=None)
+        after = replace(after, host=host_of(after), hold=None, redirect=None, in_storm=False)
     rewatched = before.watch != after.watch  # W4: the same page has another text now
     is_other = moved and not is_same_document
     if is_other:
@@ -264,6 +263,7 @@ def _success_fields(now: datetime) -> dict[str, Any]:
         "last_success_at": now,
         "requested_at": None,
         "hold": None,
+        "in_storm": False,  # Y6
         **_NO_FAILURES,
     }
 

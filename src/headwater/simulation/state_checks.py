@@ -243,8 +243,9 @@ class StateChecks:
             if counts.enabled != record.source.enabled:
                 self._enabled_again.add(id_)
             return
-        cleared = (counts.failures, counts.permanent, counts.in_storm) == (0, 0, False)
-        if counts not in (*allowed, counts_of(record)) and not cleared:
+        cleared = (counts.failures, counts.permanent) == (0, 0)
+        unmarked = counts.in_storm in (False, record.source.in_storm)  # another URL clears it
+        if counts not in (*allowed, counts_of(record)) and not (cleared and unmarked):
             self._wrong("F2", record, f"an edit left {counts}")
 
     def _wrong(self, rule: str, record: SourceRecord, what: str) -> None:
