@@ -81,8 +81,16 @@ class MemoryProbe:
 
     def now(self) -> MemoryUse:
         """The current use."""
-        parsers = {child: _resident(child) for child in _children(self._pid)}
-        return MemoryUse(_resident(self._pid), parsers)
+        before = self._parsers()
+        own = _resident(self._pid)
+        after = self._parsers()
+        # the lower ones: this thread may wait between the reads, and would add up peaks that did
+        # not coincide
+        both = before.keys() & after.keys()
+        return MemoryUse(own, {child: min(before[child], after[child]) for child in both})
+
+    def _parsers(self) -> Mapping[int, float]:
+        return {child: _resident(child) for child in _children(self._pid)}
 
     def since(self, began: float, before: MemoryUse) -> Cost:
         """The cost from a time on the monotonic clock until now."""
